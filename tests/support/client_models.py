@@ -23,6 +23,8 @@ TYPESCRIPT = CLIENTS / "typescript" / "src"
 PREFIX = "/api/agent/v1"
 BY_HAND = {"POST /trade", "GET /events", "POST /webhooks"}
 """Operations that are more than a plain question and its answer."""
+TIMES = ("deadlineAt", "startAt", "endsAt", "settlesAfter")
+MARKETS = ("AgentMarketRef", "AgentProofMarket")
 MADE = "Made by `python -m tests.support.client_models`; not to be edited."
 
 Json = Mapping[str, Any]
@@ -36,6 +38,8 @@ def files(described: Json) -> dict[Path, str]:
     schemas = described["components"]["schemas"]
     by_hand = ("AgentEvent", "AgentChallenge", "AgentTradeAnswer", "AgentWebhookAnswer")
     shown = _reached(schemas, [*by_hand, *(model for _, _, model, _ in operations(described))])
+    schemas = {**schemas, **_bases(schemas)}
+    shown = sorted([*shown, *_bases(schemas)])
     codes = schemas["AgentErrorAnswer"]["properties"]["error"]["enum"]
     return {
         PYTHON / "models.py": _python_models(schemas, shown),
@@ -77,23 +81,44 @@ def _reached(schemas: Json, names: list[str]) -> list[str]:
     return sorted(found)
 
 
+def _bases(schemas: Json) -> dict[str, Json]:
+    """Return schemas of fields that several answers share, and that no published schema has alone."""
+    market, other = (schemas[name] for name in MARKETS)
+    shared = [each for each in market["properties"].items() if each in other["properties"].items()]
+    return {
+        name: {"properties": dict(fields), "required": [wire for wire, _ in fields if wire in market["required"]]}
+        for name, fields in (
+            ("AgentMarketTimes", [each for each in shared if each[0] in TIMES]),
+            ("AgentMarketFacts", shared),
+        )
+    }
+
+
 def _extended(schemas: Json, shown: list[str]) -> dict[str, str]:
-    """Return the schema that a schema extends: the longest one with the same first fields, unless they are few."""
+    """Return the schema that a schema extends: the longest base or schema with the same first fields, unless they are
+    few."""
+    bases = _bases(schemas)
     fields = {
         name: [(*each, each[0] in schemas[name].get("required", ())) for each in schemas[name]["properties"].items()]
         for name in shown
     }
     found = {}
     for name, own in fields.items():
-        begun = [each for each, some in fields.items() if 4 <= len(some) < len(own) and own[: len(some)] == some]
+        begun = [
+            each
+            for each, some in fields.items()
+            if 4 <= len(some) < len(own)
+            and (all(field in own for field in some) if each in bases else own[: len(some)] == some)
+        ]
         if begun:
             found[name] = max(begun, key=lambda each: len(fields[each]))
     return found
 
 
 def _own(schemas: Json, name: str, extended: Mapping[str, str]) -> list[tuple[str, Json]]:
-    begun = len(schemas[extended[name]]["properties"]) if name in extended else 0
-    return list(schemas[name]["properties"].items())[begun:]
+    """Return a schema's fields without those of the schema it extends."""
+    taken = schemas[extended[name]]["properties"] if name in extended else ()
+    return [each for each in schemas[name]["properties"].items() if each[0] not in taken]
 
 
 def _nullable(schema: Json) -> tuple[Json, bool]:
@@ -175,9 +200,9 @@ _TYPESCRIPT = Language(
 
 def _python_models(schemas: Json, shown: list[str]) -> str:
     parts = [
-        f'"""The answers of the API. Where values are listed, more may come.\n\n{MADE}\n"""',
+        f'"""The API\'s response bodies. Where values are listed, more may come.\n\n{MADE}\n"""',
         "from __future__ import annotations\n\nfrom decimal import Decimal\nfrom typing import Any\n\nimport msgspec",
-        'class Body(msgspec.Struct, frozen=True, rename="camel"):\n    """What every answer is made of."""',
+        'class Body(msgspec.Struct, frozen=True, rename="camel"):\n    """The base of all bodies."""',
     ]
     extended = _extended(schemas, shown)
 
@@ -192,9 +217,15 @@ def _python_models(schemas: Json, shown: list[str]) -> str:
             kind = _PYTHON.type(schema, schemas)
             if default and "None" not in kind:
                 kind += " | None"
-            words = textwrap.wrap(", ".join(_words(schema, schemas)), 110)
-            note = "".join(f"    # {line}\n" for line in words)
-            fields.append(f"{note}    {_snake(wire)}: {kind}{_python_default(wire, default)}")
+            field, words = (
+                f"    {_snake(wire)}: {kind}{_python_default(wire, default)}",
+                ", ".join(_words(schema, schemas)),
+            )
+            if words and len(field) + len(words) < 115:
+                field += f"  # {words}"
+            elif words:
+                field = "".join(f"    # {line}\n" for line in textwrap.wrap(words, 110)) + field
+            fields.append(field)
         about = schemas[name].get("description")
         text = _python_docstring(about) + "\n\n" if about else ""
         base = extended.get(name, "Body")
@@ -226,7 +257,7 @@ def _formatted(text: str) -> str:
 def _typescript_models(schemas: Json, shown: list[str], codes: list[str]) -> str:
     listed = "".join(f'  | "{code}"\n' for code in codes)
     parts = [
-        f"// The answers of the API. {MADE}",
+        f"// The API's response bodies. {MADE}",
         "/** One of these; more may come. */\nexport type Known<T extends string> = T | (string & {});",
         "/** Every code that the API refuses with; /errors.txt has their causes. */\n"
         f"export type ErrorCode = Known<\n{listed}>;",

@@ -1,4 +1,4 @@
-// The answers of the API. Made by `python -m tests.support.client_models`; not to be edited.
+// The API's response bodies. Made by `python -m tests.support.client_models`; not to be edited.
 
 /** One of these; more may come. */
 export type Known<T extends string> = T | (string & {});
@@ -223,18 +223,7 @@ export interface AgentMarketDetail extends AgentMarketRef {
   stats: AgentBookStats;
 }
 
-export interface AgentMarketLinks {
-  app: string;
-  quote: string;
-  trade: string;
-  research: string;
-}
-
-export interface AgentMarketRef {
-  deadlineAt: string;
-  startAt: string | null;
-  endsAt: string;
-  settlesAfter: string;
+export interface AgentMarketFacts extends AgentMarketTimes {
   id: string;
   slug: string;
   question: string;
@@ -251,12 +240,22 @@ export interface AgentMarketRef {
   virtualLiquidityUsd: number;
   potCapUsd: number;
   targetMarketCapUsd: number | null;
-  outcomes: Array<AgentPricedOutcome> | null;
   headline: string | null;
   links: AgentMarketLinks;
   series: string | null;
   references: Record<string, string>;
   settlement: AgentSettlementRef;
+}
+
+export interface AgentMarketLinks {
+  app: string;
+  quote: string;
+  trade: string;
+  research: string;
+}
+
+export interface AgentMarketRef extends AgentMarketFacts {
+  outcomes: Array<AgentPricedOutcome> | null;
   volumeUsd: number;
   totalBets: number;
   volume24hUsd: number;
@@ -265,6 +264,13 @@ export interface AgentMarketRef {
   result: AgentEnded | null;
   /** When betting begins, if the market is `closed` because it has not begun; otherwise null. */
   opensAt: string | null;
+}
+
+export interface AgentMarketTimes {
+  deadlineAt: string;
+  startAt: string | null;
+  endsAt: string;
+  settlesAfter: string;
 }
 
 export interface AgentMarkets {
@@ -333,11 +339,7 @@ export interface AgentPaymentOffer {
   extra: AgentTokenDomain;
 }
 
-export interface AgentPosition {
-  deadlineAt: string;
-  startAt: string | null;
-  endsAt: string;
-  settlesAfter: string;
+export interface AgentPosition extends AgentMarketTimes {
   projectedPayoutUsd: number;
   projectedPayoutPerShareUsd: number | null;
   warnings: Array<AgentBetWarning>;
@@ -386,33 +388,8 @@ export interface AgentPricedOutcome extends AgentOutcomeRef {
 }
 
 /** A market as a proof shows it. */
-export interface AgentProofMarket {
-  deadlineAt: string;
-  startAt: string | null;
-  endsAt: string;
-  settlesAfter: string;
-  id: string;
-  slug: string;
-  question: string;
-  shortTitle: string;
-  summary: string;
-  category: Known<"market_cap" | "market_cap_range" | "price_direction">;
-  tokenSymbol: string;
-  chainId: string;
-  deadlineLabel: string;
-  status: Known<"closed" | "open" | "resolved" | "void">;
-  feeBps: number;
-  feeRecipientLabel: string;
-  defaultTicketUsd: number;
-  virtualLiquidityUsd: number;
-  potCapUsd: number;
-  targetMarketCapUsd: number | null;
+export interface AgentProofMarket extends AgentMarketFacts {
   outcomes: Array<AgentOutcomeRef> | null;
-  headline: string | null;
-  links: AgentMarketLinks;
-  series: string | null;
-  references: Record<string, string>;
-  settlement: AgentSettlementRef;
 }
 
 export interface AgentProofPosition {
@@ -436,11 +413,7 @@ export interface AgentProofSettlement {
   blockNumber: number;
 }
 
-export interface AgentQuote {
-  deadlineAt: string;
-  startAt: string | null;
-  endsAt: string;
-  settlesAfter: string;
+export interface AgentQuote extends AgentMarketTimes {
   projectedPayoutUsd: number;
   projectedPayoutPerShareUsd: number | null;
   warnings: Array<AgentBetWarning>;
@@ -493,11 +466,7 @@ export interface AgentReceiptPosition {
   avgPriceCents: number;
 }
 
-export interface AgentRelatedMarket {
-  deadlineAt: string;
-  startAt: string | null;
-  endsAt: string;
-  settlesAfter: string;
+export interface AgentRelatedMarket extends AgentMarketTimes {
   id: string;
   slug: string;
   question: string;
@@ -536,11 +505,7 @@ export interface AgentResearchAnswer {
 
 /** A market's rules. `feedKind` is `pool` if readings are computed from pools, `published` if a publisher posts
 them, `rounds` if another feed on the chain has them. */
-export interface AgentResolutionRules {
-  deadlineAt: string;
-  startAt: string | null;
-  endsAt: string;
-  settlesAfter: string;
+export interface AgentResolutionRules extends AgentMarketTimes {
   source: string;
   sourceUrl: string | null;
   metric: Known<"market_cap" | "market_cap_range" | "price_direction">;
@@ -558,11 +523,7 @@ export interface AgentResolvedAnswer {
   nextSince: string | null;
 }
 
-export interface AgentResult {
-  deadlineAt: string;
-  startAt: string | null;
-  endsAt: string;
-  settlesAfter: string;
+export interface AgentResult extends AgentMarketTimes {
   marketId: string;
   status: Known<"pending" | "resolved">;
   resolvedOutcome: string | null;
@@ -630,11 +591,7 @@ export interface AgentSentimentIntel {
 
 /** A market that counts towards the sentiment. `pool` is USD less fees; `bullishPct` is null without a direction,
 `yesPriceCents` for a range. */
-export interface AgentSentimentMarket {
-  deadlineAt: string;
-  startAt: string | null;
-  endsAt: string;
-  settlesAfter: string;
+export interface AgentSentimentMarket extends AgentMarketTimes {
   marketId: string;
   slug: string;
   shortTitle: string;
@@ -693,11 +650,7 @@ export interface AgentStatsAnswer {
   stats: AgentStats;
 }
 
-export interface AgentSuggestedBet {
-  deadlineAt: string;
-  startAt: string | null;
-  endsAt: string;
-  settlesAfter: string;
+export interface AgentSuggestedBet extends AgentMarketTimes {
   marketId: string;
   slug: string;
   shortTitle: string;
@@ -755,11 +708,7 @@ export interface AgentTradeProofAnswer {
   attribution: AgentAttribution;
 }
 
-export interface AgentTradeReceipt {
-  deadlineAt: string;
-  startAt: string | null;
-  endsAt: string;
-  settlesAfter: string;
+export interface AgentTradeReceipt extends AgentMarketTimes {
   projectedPayoutUsd: number;
   projectedPayoutPerShareUsd: number | null;
   warnings: Array<AgentBetWarning>;

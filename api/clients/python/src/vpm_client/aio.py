@@ -38,12 +38,10 @@ class AsyncClient(BaseClient[httpx.AsyncClient]):
         if self._owns_http:
             await self._http.aclose()
 
-    # ------------------------------------------------------------ events
-
     async def events(
         self, wallet: str | None = None, *, cursor: Cursor | None = None, trade_id: str | None = None
     ) -> AsyncIterator[AgentEvent]:
-        """Yield a wallet's events; see `Client.events`."""
+        """See `Client.events`."""
         cursor, wallet = cursor or Cursor(), wallet or self.settings.address
         pause = PAUSE_SECONDS
         while True:
@@ -69,10 +67,7 @@ class AsyncClient(BaseClient[httpx.AsyncClient]):
                 if event is not None:
                     yield event
 
-    # ------------------------------------------------------------ running steps
-
     async def do(self, steps: Steps[T]) -> T:
-        """Run `steps` and return their result."""
         done: Any = None
         try:
             while True:

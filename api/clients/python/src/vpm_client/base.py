@@ -1,4 +1,4 @@
-"""The base of both clients: their settings, and the library's steps as methods."""
+"""The base of both clients: settings, and the library's steps as methods."""
 
 from __future__ import annotations
 
@@ -22,8 +22,7 @@ CONNECT_SECONDS = 5.0
 
 
 class Method(Generic[P, T]):
-    """A method of both clients, made from steps. `Client` runs the steps and returns the result; `AsyncClient` returns
-    a coroutine."""
+    """A method of both clients, made from steps: `Client` returns their result, `AsyncClient` returns a coroutine."""
 
     def __init__(self, steps: Callable[Concatenate[Settings, P], Steps[T]]) -> None:
         self._steps = steps
@@ -44,8 +43,6 @@ class Method(Generic[P, T]):
 
 
 def question(call: Callable[P, Call[T]]) -> Method[P, T]:
-    """Turn a function that builds a single request into a method."""
-
     @functools.wraps(call)
     def steps(settings: Settings, /, *args: P.args, **kwargs: P.kwargs) -> Steps[T]:
         return perform(settings, call(*args, **kwargs))
@@ -57,8 +54,8 @@ class BaseClient(Generic[H]):
     """A client of the agent API at `base_url`. Reads need no wallet.
 
     `http`: your own httpx client, which you close yourself. `patience_seconds`: how long to keep trying a bet.
-    `final_seconds`: how long to wait after that for the bet's block to become final. `token`, `contract`, `attester`:
-    the addresses to require. By default, these are the addresses that the service names.
+    `final_seconds`: how long to wait after that until the bet's block is final. `token`, `contract`, `attester`: the
+    addresses to require instead of those that the service names.
     """
 
     _http_class: type[H]
@@ -82,7 +79,6 @@ class BaseClient(Generic[H]):
         self._owns_http = http is None
 
     def _request(self, call: Call[Any]) -> dict[str, Any]:
-        """Return httpx's arguments for a request."""
         return {
             "method": call.method,
             "url": self.settings.base_url + call.path,
@@ -123,9 +119,8 @@ def is_transient(error: httpx.HTTPError | VpmError) -> bool:
 
 
 def reply_of(response: httpx.Response) -> Reply:
-    return Reply(
-        response.status_code, {name.lower(): value for name, value in response.headers.items()}, response.content
-    )
+    headers = {name.lower(): value for name, value in response.headers.items()}
+    return Reply(response.status_code, headers, response.content)
 
 
 def error_of(response: httpx.Response) -> ApiError:

@@ -2,8 +2,8 @@
 and wait until the block is final.
 
 Two fixed values make a bet happen at most once. The idempotency key is chosen before anything is sent, and the contract
-accepts a wallet's key once. The payment's nonce is the hash of the bet, and the token accepts a nonce once. If a
-request or an answer is lost, the same request is sent again; nothing here ever creates a second key.
+accepts a wallet's key once. The payment's nonce is the bet's hash, and the token accepts a nonce once. If a request or
+a response is lost, the same request is sent again, and no second key is ever created.
 """
 
 from __future__ import annotations
@@ -62,8 +62,7 @@ class SignedPayment(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Ticket(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """A bet with everything that is needed to continue it, even in another process: `to_json`, `Ticket.from_json`,
-    `place`.
+    """A bet with all that is needed to continue it, even in another process: `to_json`, `Ticket.from_json`, `place`.
 
     A ticket with a payment lets its holder place that one bet and nothing else. `was_made`: whether the bet was already
     on the chain when the ticket was prepared.
@@ -87,7 +86,6 @@ class Ticket(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rena
 
     @property
     def hash(self) -> bytes:
-        """Return the bet's hash, which is also the trade id."""
         return typed_data.bet_hash(
             contract=self.contract,
             market_key=bytes.fromhex(self.market_key[2:]),
@@ -115,7 +113,7 @@ class Ticket(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rena
 @dataclass(frozen=True, slots=True)
 class Placed:
     """A bet that is on the chain. `attester`: the address that signed the receipt, or None if the service does not
-    sign. `replay`: whether an earlier call had settled the bet. `proof`: the proof, if the bet's block is final."""
+    sign. `replay`: whether an earlier call had settled the bet. `proof` is None until the bet's block is final."""
 
     ticket: Ticket
     receipt: AgentTradeReceipt
@@ -129,7 +127,7 @@ class Placed:
 
 
 KeepTicket = Callable[[Ticket], object]
-"""Called with the ticket whenever it changes. With an AsyncClient it may be asynchronous."""
+"""A function to which every changed ticket is passed. For AsyncClient, it may be asynchronous."""
 
 
 # ---------------------------------------------------------------- from a request to a ticket
@@ -151,11 +149,11 @@ def bet(
 ) -> Steps[Placed]:
     """Make one bet, exactly once, and verify its receipt. `final`: whether to wait until the bet's block is final.
 
-    `min_shares`: the fewest shares to accept, by default 1% fewer than quoted. `keep` is called whenever the ticket
-    changes, before the changed ticket is used: a saved ticket survives a crash, and `place` continues it. A cancelled
-    AsyncClient call may have paid: continue with the saved ticket. With your own `idem_key`, calling this again with
-    the same bet returns the outcome of the first call, even if the market has closed since. If the service does not
-    know that outcome, the error's `payment` is `UNKNOWN`.
+    `min_shares`: the fewest shares to accept, by default 1% fewer than quoted. `keep` is called with every changed
+    ticket before the ticket is used: a saved ticket survives a crash, and `place` continues it. A cancelled AsyncClient
+    call may have paid, so continue with the saved ticket. With your own `idem_key`, a second call with the same bet
+    returns the outcome of the first one, even if the market has closed. If the service does not know that outcome, the
+    error's `payment` is `UNKNOWN`.
     """
     ticket = yield from prepare(
         settings,
@@ -185,8 +183,8 @@ def prepare(
     callback_url: str | None = None,
     ref: str | None = None,
 ) -> Steps[Ticket]:
-    """Return the ticket of a bet without signing or paying. The ticket comes from a quote, which is locked above 10
-    USD, or from an earlier bet with the caller's `idem_key`. The parameters are those of `bet`."""
+    """Return a bet's ticket without signing or paying: from a quote, which is locked above 10 USD, or from an earlier
+    bet with the caller's `idem_key`."""
     backoff = Backoff(settings.patience_seconds)
     wallet, size = settings.address, decimal(size_usd)
     before: AgentTradeReceipt | None = None
@@ -197,11 +195,8 @@ def prepare(
     try:
         listed = (yield from send_with_retries(operations.market(market), backoff)).market
         if before is None:
-            quote = (
-                yield from send_with_retries(
-                    operations.quote(listed.id, side=side, size_usd=size, wallet=wallet), backoff
-                )
-            ).quote
+            call = operations.quote(listed.id, side=side, size_usd=size, wallet=wallet)
+            quote = (yield from send_with_retries(call, backoff)).quote
             taken, least, quote_id = quote.side, quote.suggested_min_shares_out, quote.quote_id
         else:
             taken, least, quote_id = before.side, before.position.shares, None
@@ -235,8 +230,8 @@ def prepare(
 
 
 def find_earlier_bet(unpaid: Call[AgentTradeAnswer], backoff: Backoff) -> Steps[AgentTradeReceipt | None]:
-    """Return the receipt of an earlier bet with the caller's key, or None. This runs before the quote, since a closed
-    market refuses quotes. Raise an error if the answer is unknown: a new bet might then be a second one."""
+    """Return the receipt of an earlier bet with the caller's key, or None if there was none. Raise an error if neither
+    is certain: a new bet might then be a second one."""
     while True:
         response = yield from send(unpaid)
         try:
@@ -255,8 +250,8 @@ def find_earlier_bet(unpaid: Call[AgentTradeAnswer], backoff: Backoff) -> Steps[
 
 
 def bet_under_key(reply: Reply) -> AgentTradeReceipt | None:
-    """Return the receipt of the bet with this key from the answer to an unpaid call, or None if there is no such bet.
-    Raise an error if the answer proves neither: a proxy that answers 200 or 402 knows nothing about the bet."""
+    """Return the receipt in the reply to an unpaid call, or None if there is no bet with this key. Raise an error if
+    the reply proves neither: a proxy's 200 or 402 says nothing about the bet."""
     if reply.status == 200:
         return decode(AgentTradeAnswer, reply.body).receipt
     if reply.status == 402:
@@ -270,8 +265,8 @@ def bet_under_key(reply: Reply) -> AgentTradeReceipt | None:
 
 
 def shows_no_bet(error: ApiError) -> bool:
-    """Return whether the refusal of an unpaid call proves that there is no bet with this key. It does if the same bet
-    is in flight under another key, or if the service read the bet and refused it for good."""
+    """Return whether a refusal proves that there is no bet with this key: the same bet is in flight under another key,
+    or the service read the bet and refused it for good."""
     is_for_good = bool(error.code) and error.code not in BET_NOT_READ and not error.retriable and error.is_final
     return not error.money_moved and (error.trade_id is not None or is_for_good)
 
@@ -289,8 +284,8 @@ def trade_call(body: Mapping[str, Any], payment: SignedPayment | None = None) ->
 
 
 def place(settings: Settings, ticket: Ticket, *, final: bool = True, keep: KeepTicket | None = None) -> Steps[Placed]:
-    """Continue a ticket, new or saved, until its stake is on the chain (or, with `final`, until its block is final).
-    Raise an error if the bet is refused. No matter how often this is called, it makes one bet."""
+    """Continue a ticket, new or saved, until its stake is on the chain or, with `final`, in a final block. However
+    often this is called, it makes one bet."""
     bet_in_progress = _Bet(ticket, settings, keep)
     placed = yield from bet_in_progress.submit()
     ends = time.monotonic() + settings.final_seconds
@@ -311,15 +306,15 @@ class _Bet:
         self.ticket = ticket
         self.settings = settings
         self.keep = keep
-        # Whether a call with the payment may have arrived without an answer reaching us, also in an earlier process.
+        # Whether a call with the payment may have arrived although its response was lost, even in an earlier process.
         self.may_be_in_flight = ticket.payment is not None
-        # How often the payment may have been sent. A payment signed by an earlier process counts as sent once.
+        # How often the payment may have been sent. A payment from an earlier process counts as sent once.
         self.sent = 0 if ticket.payment is None else 1
         self.attester = settings.attester
 
     def submit(self) -> Steps[Placed]:
         backoff, quotes, tx_hash = Backoff(self.settings.patience_seconds), 0, None
-        why = "no answer"
+        why = "no response"
         while True:
             self.sent += self.ticket.payment is not None
             response = yield from send(self.trade())
@@ -342,7 +337,7 @@ class _Bet:
                     yield from self.renew_lock(backoff, error)
                     continue
                 if not error.code and self.ticket.payment is not None:
-                    # This came from a proxy, which may have passed the bet on to the API.
+                    # The response is from a proxy, which may have passed the bet on to the API.
                     self.may_be_in_flight = True
                 elif self.is_settled_for_now(error) or self.is_duplicate(error):
                     raise self.with_payment(error, self.payment_state(error))
@@ -350,8 +345,8 @@ class _Bet:
             yield from self.wait(backoff, why, least, tx_hash)
 
     def resubmit(self, placed: Placed) -> Steps[Placed]:
-        """Send the bet again after its block was removed. Unless the service refuses the bet for good, the bet still
-        counts as made and not final."""
+        """Send the bet again after its block was removed. It still counts as made and not final, unless the service
+        refuses it for good."""
         try:
             return (yield from self.submit())
         except VpmError as error:
@@ -360,13 +355,13 @@ class _Bet:
             raise self.not_final(placed, str(error)) from error
 
     def is_settled_for_now(self, error: ApiError) -> bool:
-        """Return whether retrying now is pointless. Either the bet must change, or a block refused the bet, and it may
-        take many minutes until the chain undoes that block."""
+        """Return whether retrying now is pointless: the bet must change, or a block refused it, which the chain may
+        undo only after many minutes."""
         return not error.retriable or (not error.is_final and error.status < 429)
 
     def is_duplicate(self, error: ApiError) -> bool:
-        """Return whether the same bet of this wallet is in flight under another key. The caller decides whether to make
-        a second bet. Retrying until the first bet is settled would make a second one."""
+        """Return whether the same bet of this wallet is in flight under another key. Retrying until that bet is settled
+        would make a second one, which only the caller may decide."""
         return error.code == "rate_limited" and error.trade_id not in (None, self.ticket.trade_id)
 
     def wait(self, backoff: Backoff, why: str, least: float | None = None, tx_hash: str | None = None) -> Steps[None]:
@@ -394,8 +389,8 @@ class _Bet:
     # ------------------------------------------------------------ paying
 
     def challenge(self, response: Reply | Lost) -> AgentChallenge | None:
-        """Return the payment challenge in an answer, or None. Once a payment was sent, only a challenge for this very
-        bet counts. Any other challenge did not come from the API and says nothing about the bet."""
+        """Return the payment challenge in a response, or None. After a payment was sent, only a challenge for this bet
+        counts: any other did not come from the API."""
         if isinstance(response, Lost) or response.status != 402:
             return None
         try:
@@ -407,8 +402,8 @@ class _Bet:
         return challenge
 
     def reason_if_expired(self, challenge: AgentChallenge) -> str:
-        """Return why the service asks to pay again if our payment has expired. Otherwise, the service refused the
-        payment: raise PaymentRefused."""
+        """Return why the service asks for another payment if this one has expired. Otherwise it was refused: raise
+        PaymentRefused."""
         why = challenge.error or "The payment was not accepted."
         payment = self.ticket.payment
         if payment is not None and time.time() < payment.valid_before - ABOUT_TO_END_SECONDS:
@@ -416,8 +411,8 @@ class _Bet:
         return why
 
     def sign_payment(self, challenge: AgentChallenge) -> Steps[None]:
-        """Sign the payment if the challenge is for this bet. An expired payment is signed again with the same nonce.
-        The token accepts a nonce once, so it remains one payment."""
+        """Sign the payment if the challenge is for this bet. An expired payment is signed again with the same nonce,
+        which the token accepts once, so it remains one payment."""
         try:
             offer = self.check_challenge(challenge)
         except Untrusted as wrong:
@@ -444,13 +439,12 @@ class _Bet:
         yield from self.update_ticket(payment=SignedPayment(header=header, valid_before=until))
 
     def update_ticket(self, **fields: Any) -> Steps[None]:
-        """Change the ticket and pass it to the caller's `keep`."""
         self.ticket = msgspec.structs.replace(self.ticket, **fields)
         if self.keep is not None:
             yield Keep(self.ticket, self.keep)
 
     def check_challenge(self, challenge: AgentChallenge) -> AgentPaymentOffer:
-        """Return the offer if it asks for this bet's amount and is bound to this bet; otherwise raise Untrusted."""
+        """Return the offer, or raise Untrusted unless it asks for this bet's amount and is bound to this bet."""
         if not challenge.accepts:
             raise Untrusted("The challenge offers no way to pay.")
         offer = challenge.accepts[0]
@@ -472,9 +466,8 @@ class _Bet:
         return offer
 
     def renew_lock(self, backoff: Backoff, refusal: ApiError) -> Steps[None]:
-        """Get a new price lock for the same bet. The bet's limits, hash and payment stay the same. `refusal`: the error
-        that made a new lock necessary. If the service gives no new lock, the payment's state follows from that
-        error."""
+        """Get a new price lock. The bet's limits, hash and payment stay the same. Without a new lock, the payment's
+        state follows from `refusal`, the error that made it necessary."""
         ticket = self.ticket
         again = operations.quote(ticket.market_id, side=ticket.side, size_usd=ticket.size_usd, wallet=ticket.wallet)
         try:
@@ -488,8 +481,7 @@ class _Bet:
     # ------------------------------------------------------------ the receipt
 
     def accept_receipt(self, reply: Reply, backoff: Backoff) -> Steps[Placed]:
-        """Return the bet with its receipt, after checking that the receipt is for this bet and signed by the
-        service."""
+        """Check that the receipt is for this bet and signed by the service, and return both."""
         try:
             body = decode(AgentTradeAnswer, reply.body)
         except VpmError as error:
@@ -514,12 +506,11 @@ class _Bet:
             "intentHash": (receipt.intent_hash, receipt.trade_id),
         }
         is_ours = receipt.trade_id == ticket.trade_id
-        if not is_ours and not replay:  # a replay may be of the same key with other limits: it is this key's one bet
+        if not is_ours and not replay:  # a replay with other limits is still the key's one bet
             raise ReceiptWrong(f"The receipt is for trade {receipt.trade_id}, but the bet is {ticket.trade_id}.")
         if is_ours and receipt.position.shares < ticket.min_shares_out:
-            raise ReceiptWrong(
-                f"The receipt has {receipt.position.shares} shares; at least {ticket.min_shares_out} were required."
-            )
+            shares = receipt.position.shares
+            raise ReceiptWrong(f"The receipt has {shares} shares; at least {ticket.min_shares_out} were required.")
         for name, (given, ours) in compared.items():
             if given != ours:
                 raise ReceiptWrong(f"The receipt's {name} is {given}; the bet's is {ours}.")
@@ -551,8 +542,8 @@ class _Bet:
             raise ReceiptWrong(f"The receipt is signed by {signer}, not by {self.attester}.")
 
     def wait_until_final(self, placed: Placed, ends: float) -> Steps[AgentTradeProofAnswer | None]:
-        """Wait until the bet's block is final, and return the proof. Return None if the stake is no longer in the
-        receipt's transaction."""
+        """Return the proof when the bet's block is final, or None if the stake is no longer in the receipt's
+        transaction."""
         why = "there was no time left to check"
         while (left := ends - time.monotonic()) > 0:
             try:
@@ -588,15 +579,14 @@ class _Bet:
     # ------------------------------------------------------------ the state of the payment
 
     def state_after_refusal(self) -> Payment:
-        """Return the payment's state after a final refusal. An earlier, unanswered call may still succeed until the
-        payment expires."""
+        """Return the payment's state after a final refusal. An earlier call without a response may still succeed until
+        the payment expires."""
         payment = self.ticket.payment
         if payment is None:
             return Payment.NONE
         return Payment.UNKNOWN if self.may_be_in_flight and time.time() < payment.valid_before else Payment.REFUSED
 
     def payment_state(self, error: ApiError) -> Payment:
-        """Return the payment's state that follows from a refusal."""
         if error.money_moved:
             return Payment.MADE
         if self.ticket.payment is None:

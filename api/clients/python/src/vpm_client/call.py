@@ -19,19 +19,18 @@ API_VERSION = "service-agent-api-v1"
 """The `meta.version` of the API that this library supports."""
 PREFIX = "/api/agent/v1"
 SECONDS = 20.0
-"""Default request timeout. A trade has a longer one, since it waits for the chain."""
+"""The default request timeout. A trade has a longer one, since it waits for the chain."""
 
 Amount = Decimal | int | float | str
-"""An amount of USD or shares. A float counts as the decimal number it prints as."""
+"""An amount of USD or shares. A float counts as the decimal number that it prints as."""
 
 to_json = msgspec.json.Encoder(decimal_format="number").encode
-"""Encodes decimals as JSON numbers with every digit."""
 
 
 @dataclass(frozen=True, slots=True)
 class Call(Generic[T]):
-    """A request and the type of its answer. `of_wallet`: whether the request concerns the client's wallet unless the
-    query names another one."""
+    """A request and the type of its response. `of_wallet`: whether it concerns the client's wallet unless the query
+    names another one."""
 
     method: str
     path: str
@@ -45,7 +44,7 @@ class Call(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A raw HTTP answer. Header names are lower-case."""
+    """A raw HTTP response. Header names are in lower case."""
 
     status: int
     headers: Mapping[str, str]
@@ -54,8 +53,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """A request without an answer: the connection was refused, cut off or timed out. The request may or may not have
-    arrived."""
+    """A request without a response. The request may or may not have arrived."""
 
     why: str
 
@@ -68,8 +66,7 @@ def decimal(amount: Amount) -> Decimal:
 
 
 def units(amount: Amount) -> int:
-    """Convert to millionths, the unit of the token and the contract. Raise ValueError if the amount has more than 6
-    decimals."""
+    """Convert to millionths, the unit of the token and the contract, without rounding."""
     scaled = decimal(amount).scaleb(6)
     if scaled != scaled.to_integral_value():
         raise ValueError(f"{amount} has more than 6 decimals.")
@@ -78,30 +75,28 @@ def units(amount: Amount) -> int:
 
 def query_of(**given: object) -> dict[str, str]:
     """Return the query parameters that are not None, as text."""
-    return {name: _text(value) for name, value in given.items() if value is not None}
-
-
-def _text(value: object) -> str:
-    return format(decimal(value), "f") if isinstance(value, Decimal | float) else str(value)
+    return {
+        name: format(decimal(value), "f") if isinstance(value, Decimal | float) else str(value)
+        for name, value in given.items()
+        if value is not None
+    }
 
 
 def get(path: str, model: type[T], *, of_wallet: bool = False, **query: object) -> Call[T]:
-    """Build a GET request."""
     return Call("GET", PREFIX + path, model, query_of(**query), of_wallet)
 
 
 def path_segment(value: str) -> str:
-    """Escape a value as one segment of a path."""
     return quote(value, safe="")
 
 
 def json_body(content: Mapping[str, Any]) -> bytes:
-    """Encode the fields that are not None as a JSON body."""
+    """Encode the fields that are not None."""
     return to_json({name: value for name, value in content.items() if value is not None})
 
 
 def decode_reply(call: Call[T], reply: Reply) -> T:
-    """Decode the body of a 2xx answer; raise ApiError for any other status."""
+    """Decode the body of a 2xx reply. Raise ApiError for any other status."""
     if not 200 <= reply.status < 300:
         raise ApiError(reply.status, reply.headers, reply.body)
     return decode(call.model, reply.body)
@@ -112,8 +107,8 @@ _one_at_a_time = threading.Lock()
 
 
 def decoder(model: type[T]) -> msgspec.json.Decoder[T]:
-    """Return the JSON decoder of `model`. msgspec reads a type's fields on first use. If a second thread uses the type
-    at that moment, the whole process crashes (seen with 0.22), so only one thread at a time makes a decoder."""
+    """Return the JSON decoder of `model`. Only one thread at a time makes a decoder: if two threads use a type for the
+    first time at the same moment, msgspec 0.22 crashes the process."""
     with _one_at_a_time:
         if model not in _decoders:
             _decoders[model] = msgspec.json.Decoder(model)
@@ -121,12 +116,11 @@ def decoder(model: type[T]) -> msgspec.json.Decoder[T]:
 
 
 def decode(model: type[T], body: bytes) -> T:
-    """Decode an answer, ignoring unknown fields. Raise UnexpectedAnswer or WrongVersion if the answer does not match
-    `model`."""
+    """Decode a body, ignoring unknown fields. Raise UnexpectedAnswer or WrongVersion if it does not match `model`."""
     try:
         made = decoder(model).decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise UnexpectedAnswer(f"The answer is not a valid {model.__name__}: {error}") from None
+        raise UnexpectedAnswer(f"The response is not a valid {model.__name__}: {error}") from None
     version = getattr(getattr(made, "meta", None), "version", API_VERSION)
     if version != API_VERSION:
         raise WrongVersion(f"The API has version {version}; this library supports {API_VERSION}.")

@@ -35,14 +35,11 @@ class Client(BaseClient[httpx.Client]):
         if self._owns_http:
             self._http.close()
 
-    # ------------------------------------------------------------ events
-
     def events(
         self, wallet: str | None = None, *, cursor: Cursor | None = None, trade_id: str | None = None
     ) -> Iterator[AgentEvent]:
-        """Yield a wallet's events forever, each once and in order. The stream starts at `cursor` and advances the
-        cursor. Save the cursor's `next_seq` along with your work, and no event is missed or repeated after a
-        restart."""
+        """Yield a wallet's events forever, each once and in order, and advance `cursor`. If you save its `next_seq`
+        with your work, no event is missed or repeated after a restart."""
         cursor, wallet = cursor or Cursor(), wallet or self.settings.address
         pause = PAUSE_SECONDS
         while True:
@@ -68,10 +65,7 @@ class Client(BaseClient[httpx.Client]):
                 if event is not None:
                     yield event
 
-    # ------------------------------------------------------------ running steps
-
     def do(self, steps: Steps[T]) -> T:
-        """Run `steps` and return their result."""
         done: Any = None
         try:
             while True:

@@ -11,22 +11,22 @@ import msgspec
 
 
 class Payment(Enum):
-    """The known state of the payment when an error is raised."""
+    """The state of the payment when an error is raised."""
 
     NONE = "none"
     """Nothing was signed, and no earlier call with the same key is known to have made the bet."""
     REFUSED = "refused"
-    """The payment was signed and sent, and the service refused it: no money moved. Until `signed_until`, a holder of
-    the signature could still send it to the contract, for this bet only and at most once."""
+    """The service refused the signed payment, and no money moved. Until `signed_until`, a holder of the signature can
+    still send it to the contract, for this bet only and at most once."""
     UNKNOWN = "unknown"
-    """The payment was signed and sent, now or by an earlier call, and its outcome is unknown. Continue with
-    `place(error.ticket)`; if there is no ticket, call `bet` again with the same key."""
+    """The payment was sent, now or by an earlier call, and its outcome is unknown. Continue with `place(error.ticket)`;
+    if there is no ticket, call `bet` again with the same key."""
     MADE = "made"
     """The stake is on the chain, or the money arrived and will be booked or refunded."""
 
 
 class VpmError(Exception):
-    """The base of all exceptions of this library. `ticket`: the ticket of the bet concerned, if any."""
+    """The base of the library's exceptions. `ticket`: the bet's ticket, if there is one."""
 
     payment: Payment = Payment.NONE
     ticket: Any = None
@@ -38,11 +38,11 @@ class VpmError(Exception):
 
 
 class Unreachable(VpmError):
-    """A call that pays nothing and was not answered in time."""
+    """A call that pays nothing and got no response in time."""
 
 
 class UnexpectedAnswer(VpmError):
-    """An answer that does not match the API's documentation."""
+    """A response that does not match the API's documentation."""
 
 
 class WrongVersion(VpmError):
@@ -58,8 +58,8 @@ class PaymentRefused(VpmError):
 
 
 class OutcomeUnknown(VpmError):
-    """A bet whose payment was sent and whose outcome did not arrive in time. `place(error.ticket)` tries again with the
-    same key and payment, so it makes no second bet."""
+    """A bet whose payment was sent and whose outcome is unknown. `place(error.ticket)` tries again with the same key
+    and payment, so it makes no second bet."""
 
     payment = Payment.UNKNOWN
     tx_hash: str | None = None
@@ -84,25 +84,22 @@ class WebhookRefused(VpmError):
 
 @dataclass(frozen=True, slots=True)
 class Issue:
-    """A problem with one field of a request."""
-
     field: str
     problem: str
 
 
 class ApiError(VpmError):
-    """A refusal by the API: branch on its `code`. The `code` is "" if the answer has another format, since such an
-    answer did not come from the API. A proxy's answer, for example, may have an `error` field and still not be the
-    API's."""
+    """A refusal by the API: branch on its `code`. The code is "" if the response did not come from the API but, for
+    example, from a proxy."""
 
     def __init__(self, status: int, headers: Mapping[str, str], answer: bytes) -> None:
-        body = _refusal(answer) or {"message": f"The answer with status {status} did not come from the API."}
+        body = _refusal(answer) or {"message": f"The response with status {status} did not come from the API."}
         self.status = status
         self.code: str = body.get("error", "")
         self.message = str(body.get("message", ""))
         self.hint: str | None = body.get("hint")
         self.docs_url: str | None = body.get("docsUrl")
-        # A 408 request did not arrive in time and was not processed: retriable, even if its code usually is not.
+        # A request that got a 408 was not processed, so it can be retried even if its code usually is final.
         self.retriable = status == 408 or bool(body.get("retriable", status == 429 or status >= 500))
         self.request_id: str | None = body.get("requestId") or headers.get("x-request-id")
         self.tx_hash: str | None = body.get("txHash")
@@ -116,12 +113,11 @@ class ApiError(VpmError):
 
     @property
     def field(self) -> str | None:
-        """Return the first invalid field, if the API names one."""
         return self.issues[0].field if self.issues else None
 
 
 def _refusal(answer: bytes) -> dict[str, Any] | None:
-    """Return the body if it is a refusal by the API, which has a code and `retriable`; otherwise return None."""
+    """Return the body if it is a refusal by the API, which has a code and `retriable`."""
     try:
         body = msgspec.json.decode(answer)
     except (msgspec.DecodeError, UnicodeDecodeError):

@@ -9,7 +9,7 @@ from vpm_client.errors import Unreachable
 from vpm_client.models import AgentEvent
 
 SILENCE_SECONDS = 40.0
-"""The service sends a heartbeat every 15 s; a stream that is silent for this long is dead."""
+"""A stream that is silent for this long is dead: the service sends a heartbeat every 15 s."""
 PAUSE_SECONDS = 0.5
 MAX_PAUSE_SECONDS = 10.0
 
@@ -25,7 +25,7 @@ class Cursor:
         return {"Last-Event-ID": str(self.next_seq - 1)} if self.next_seq else {}
 
     def take(self, event: AgentEvent) -> bool:
-        """Mark an event as received; return whether it is new."""
+        """Mark an event as received, and return whether it is new."""
         if event.seq < self.next_seq:
             return False
         self.next_seq = event.seq + 1
@@ -38,8 +38,8 @@ def stream_call(wallet: str, trade_id: str | None, cursor: Cursor) -> Call[Agent
 
 
 class EventParser:
-    """A parser of server-sent events (HTML standard). An event that is cut off when the connection breaks is dropped.
-    `contiguous`: whether the stream has all the wallet's events, so that their numbers have no gap."""
+    """A parser of server-sent events. An event that is cut off when the connection breaks is dropped. `contiguous`:
+    whether the stream has all the wallet's events, so that their numbers have no gap."""
 
     def __init__(self, cursor: Cursor, *, contiguous: bool) -> None:
         self._cursor = cursor
@@ -48,8 +48,8 @@ class EventParser:
         self._has_begun = False
 
     def line(self, line: str) -> AgentEvent | None:
-        """Return the event that this line completes, if there is one and it is new. Raise Unreachable if earlier events
-        are missing: a reopened stream begins with the missing events."""
+        """Return the new event that this line completes, if there is one. Raise Unreachable if earlier events are
+        missing: a reopened stream begins with them."""
         if line:
             name, _, value = line.partition(":")
             if name == "data":

@@ -1,4 +1,4 @@
-"""The answers of the API. Where values are listed, more may come.
+"""The API's response bodies. Where values are listed, more may come.
 
 Made by `python -m tests.support.client_models`; not to be edited.
 """
@@ -12,7 +12,7 @@ import msgspec
 
 
 class Body(msgspec.Struct, frozen=True, rename="camel"):
-    """What every answer is made of."""
+    """The base of all bodies."""
 
 
 class AgentAttribution(Body, frozen=True, kw_only=True):
@@ -25,8 +25,7 @@ class AgentAttribution(Body, frozen=True, kw_only=True):
 class AgentBetWarning(Body, frozen=True, kw_only=True):
     """A reason to reconsider a bet."""
 
-    # closes_soon, first_on_its_side, pays_less_than_stake, wallet_underfunded
-    code: str
+    code: str  # closes_soon, first_on_its_side, pays_less_than_stake, wallet_underfunded
     message: str
 
 
@@ -86,8 +85,7 @@ class AgentDiscoverAnswer(Body, frozen=True, kw_only=True):
     meta: AgentChainMeta
     query: str | None
     silent: bool
-    # greeting, no_claim, scam, settled_fact
-    reason: str | None = None
+    reason: str | None = None  # greeting, no_claim, scam, settled_fact
     count: int
     matches: list[AgentDiscoverMatch]
 
@@ -96,8 +94,7 @@ class AgentDiscoverMatch(Body, frozen=True, kw_only=True):
     """A market that was found. `reason` is `cashtag $SYM`, `shares word, word` or `browse`."""
 
     market: AgentMarketRef
-    # exact, related
-    match_kind: str
+    match_kind: str  # exact, related
     score: Decimal
     matched_cashtags: list[str]
     matched_terms: list[str]
@@ -163,8 +160,7 @@ class AgentGettingStarted(Body, frozen=True, kw_only=True):
 class AgentGuideStep(Body, frozen=True, kw_only=True):
     step: int
     title: str
-    # GET, POST
-    method: str
+    method: str  # GET, POST
     url: str
     example_request: str | None
     example_response: str
@@ -219,41 +215,11 @@ class AgentMarketLinks(Body, frozen=True, kw_only=True):
     research: str
 
 
-class AgentMarketRef(Body, frozen=True, kw_only=True):
+class AgentMarketTimes(Body, frozen=True, kw_only=True):
     deadline_at: str
     start_at: str | None
     ends_at: str
     settles_after: str
-    id: str
-    slug: str
-    question: str
-    short_title: str
-    summary: str
-    # market_cap, market_cap_range, price_direction
-    category: str
-    token_symbol: str
-    chain_id: str
-    deadline_label: str
-    # closed, open, resolved, void
-    status: str
-    fee_bps: int
-    fee_recipient_label: str
-    default_ticket_usd: Decimal
-    virtual_liquidity_usd: Decimal
-    pot_cap_usd: Decimal
-    target_market_cap_usd: Decimal | None
-    outcomes: list[AgentPricedOutcome] | None
-    headline: str | None
-    links: AgentMarketLinks
-    series: str | None
-    references: dict[str, str]
-    settlement: AgentSettlementRef
-    volume_usd: Decimal
-    total_bets: int
-    volume24h_usd: Decimal
-    odds: AgentOdds | None
-    result: AgentEnded | None
-    opens_at: str | None
 
 
 class AgentMarkets(Body, frozen=True, kw_only=True):
@@ -322,35 +288,6 @@ class AgentPaymentOffer(Body, frozen=True, kw_only=True):
     extra: AgentTokenDomain
 
 
-class AgentPosition(Body, frozen=True, kw_only=True):
-    deadline_at: str
-    start_at: str | None
-    ends_at: str
-    settles_after: str
-    projected_payout_usd: Decimal
-    projected_payout_per_share_usd: Decimal | None
-    warnings: list[AgentBetWarning]
-    market_id: str
-    slug: str
-    question: str
-    side: str
-    outcome_label: str
-    shares: Decimal
-    staked_usd: Decimal
-    avg_entry_cents: Decimal
-    current_cents: Decimal
-    pnl_usd: Decimal
-    max_payout_usd: Decimal
-    payout_usd: Decimal | None
-    # open, resolved-lost, resolved-refunded, resolved-won
-    status: str
-    app_url: str
-    proof_url: str | None
-    filled_at: str | None
-    payout_tx: str | None
-    trade_id: str
-
-
 class AgentPositionSummary(Body, frozen=True, kw_only=True):
     """The totals over all positions of the wallet, not only those on this page."""
 
@@ -369,39 +306,6 @@ class AgentPositionsAnswer(Body, frozen=True, kw_only=True):
     next_cursor: str | None
 
 
-class AgentProofMarket(Body, frozen=True, kw_only=True):
-    """A market as a proof shows it."""
-
-    deadline_at: str
-    start_at: str | None
-    ends_at: str
-    settles_after: str
-    id: str
-    slug: str
-    question: str
-    short_title: str
-    summary: str
-    # market_cap, market_cap_range, price_direction
-    category: str
-    token_symbol: str
-    chain_id: str
-    deadline_label: str
-    # closed, open, resolved, void
-    status: str
-    fee_bps: int
-    fee_recipient_label: str
-    default_ticket_usd: Decimal
-    virtual_liquidity_usd: Decimal
-    pot_cap_usd: Decimal
-    target_market_cap_usd: Decimal | None
-    outcomes: list[AgentOutcomeRef] | None
-    headline: str | None
-    links: AgentMarketLinks
-    series: str | None
-    references: dict[str, str]
-    settlement: AgentSettlementRef
-
-
 class AgentProofPosition(Body, frozen=True, kw_only=True):
     user_id: str
     wallet_address: str
@@ -415,44 +319,12 @@ class AgentProofPosition(Body, frozen=True, kw_only=True):
 class AgentProofSettlement(Body, frozen=True, kw_only=True):
     tx_hash: str
     explorer_url: str
-    # confirmed, final, submitted
-    status: str
+    status: str  # confirmed, final, submitted
     network: str
     settled_at: str | None
     contract: str
     stake_id: str
     block_number: int
-
-
-class AgentQuote(Body, frozen=True, kw_only=True):
-    deadline_at: str
-    start_at: str | None
-    ends_at: str
-    settles_after: str
-    projected_payout_usd: Decimal
-    projected_payout_per_share_usd: Decimal | None
-    warnings: list[AgentBetWarning]
-    market_id: str
-    side: str
-    size_usd: Decimal
-    # locked, simple
-    tier: str
-    quote_id: str
-    expires_at: str
-    book_version: str
-    price_cents: Decimal
-    estimated_shares: Decimal
-    suggested_min_shares_out: Decimal
-    suggested_max_price_cents: int | None
-    fee_bps: int
-    fee_usd: Decimal
-    net_stake_usd: Decimal
-    post_trade_odds: AgentOdds
-    impact_pct: Decimal | None
-    largest_size_usd: Decimal
-    ladder: AgentLadder | None
-    token_snapshot: AgentTokenSnapshot | None
-    stats: AgentBookStats | None
 
 
 class AgentQuoteAnswer(Body, frozen=True, kw_only=True):
@@ -480,18 +352,6 @@ class AgentReadinessAnswer(Body, frozen=True, kw_only=True):
 class AgentReceiptPosition(Body, frozen=True, kw_only=True):
     shares: Decimal
     avg_price_cents: Decimal
-
-
-class AgentRelatedMarket(Body, frozen=True, kw_only=True):
-    deadline_at: str
-    start_at: str | None
-    ends_at: str
-    settles_after: str
-    id: str
-    slug: str
-    question: str
-    # market_cap, market_cap_range, price_direction
-    category: str
 
 
 class AgentReplayAnswer(Body, frozen=True, kw_only=True):
@@ -525,55 +385,10 @@ class AgentResearchAnswer(Body, frozen=True, kw_only=True):
     research: AgentResearch
 
 
-class AgentResolutionRules(Body, frozen=True, kw_only=True):
-    """A market's rules. `feedKind` is `pool` if readings are computed from pools, `published` if a publisher posts
-    them, `rounds` if another feed on the chain has them."""
-
-    deadline_at: str
-    start_at: str | None
-    ends_at: str
-    settles_after: str
-    source: str
-    source_url: str | None
-    # market_cap, market_cap_range, price_direction
-    metric: str
-    comparator: str | None
-    threshold_label: str | None
-    early_resolvable: bool
-    description: str
-    # pool, published, rounds
-    feed_kind: str
-    computed_from: AgentComputedFrom | None
-
-
 class AgentResolvedAnswer(Body, frozen=True, kw_only=True):
     meta: AgentMeta
     events: list[AgentEvent]
     next_since: str | None
-
-
-class AgentResult(Body, frozen=True, kw_only=True):
-    deadline_at: str
-    start_at: str | None
-    ends_at: str
-    settles_after: str
-    market_id: str
-    # pending, resolved
-    status: str
-    resolved_outcome: str | None
-    resolved_outcome_label: str | None
-    resolved_at: str | None
-    source: str
-    source_url: str | None
-    observed_market_cap_usd: Decimal | None
-    start_reading_usd: Decimal | None
-    end_reading_usd: Decimal | None
-    payout_per_share_usd: Decimal | None
-    pool_usd: Decimal
-    winning_shares: Decimal
-    proof_url: str | None
-    refunded: bool
-    tx_hash: str | None
 
 
 class AgentResultAnswer(Body, frozen=True, kw_only=True):
@@ -620,43 +435,18 @@ class AgentSentimentIntel(Body, frozen=True, kw_only=True):
     as_of: str
 
 
-class AgentSentimentMarket(Body, frozen=True, kw_only=True):
-    """A market that counts towards the sentiment. `pool` is USD less fees; `bullishPct` is null without a direction,
-    `yesPriceCents` for a range."""
-
-    deadline_at: str
-    start_at: str | None
-    ends_at: str
-    settles_after: str
-    market_id: str
-    slug: str
-    short_title: str
-    # market_cap, market_cap_range, price_direction
-    kind: str
-    yes_price_cents: Decimal | None
-    pool: Decimal
-    total_bets: int
-    directional: bool
-    bullish_pct: Decimal | None
-    app_url: str
-
-
 class AgentSentimentQuality(Body, frozen=True, kw_only=True):
     distinct_bettors: int
     top_wallet_pct: Decimal
-    # broad, concentrated, mixed, none
-    label: str
+    label: str  # broad, concentrated, mixed, none
 
 
 class AgentSentimentScore(Body, frozen=True, kw_only=True):
     score: Decimal
     lean: Decimal
-    # bearish, bullish, neutral, strongly_bearish, strongly_bullish
-    label: str
-    # equal_weight, none, pool_weighted
-    basis: str
-    # high, low, medium, none
-    confidence: str
+    label: str  # bearish, bullish, neutral, strongly_bearish, strongly_bullish
+    basis: str  # equal_weight, none, pool_weighted
+    confidence: str  # high, low, medium, none
     directional_market_count: int
     directional_pool_usd: Decimal
     directional_bettors: int
@@ -688,21 +478,6 @@ class AgentStats(Body, frozen=True, kw_only=True):
 class AgentStatsAnswer(Body, frozen=True, kw_only=True):
     meta: AgentChainMeta
     stats: AgentStats
-
-
-class AgentSuggestedBet(Body, frozen=True, kw_only=True):
-    deadline_at: str
-    start_at: str | None
-    ends_at: str
-    settles_after: str
-    market_id: str
-    slug: str
-    short_title: str
-    side: str
-    # DOWN, NO, UP, YES
-    side_label: str
-    implied_cents: int
-    bet_url: str
 
 
 class AgentTestAnswer(Body, frozen=True, kw_only=True):
@@ -755,11 +530,177 @@ class AgentTradeProofAnswer(Body, frozen=True, kw_only=True):
     attribution: AgentAttribution
 
 
-class AgentTradeReceipt(Body, frozen=True, kw_only=True):
-    deadline_at: str
-    start_at: str | None
-    ends_at: str
-    settles_after: str
+class AgentWebhookAnswer(Body, frozen=True, kw_only=True):
+    meta: AgentMeta
+    webhook: AgentWebhookRegistration
+
+
+class AgentWebhookRegistration(Body, frozen=True, kw_only=True):
+    """A registered webhook. `ref` names it in public events; its id, which allows deleting it, is never in one."""
+
+    id: str
+    wallet: str
+    url: str
+    status: str  # active, disabled, pending_verification
+    secret: str | None
+    created_at: str
+    ref: str
+    next_seq: int
+    failed_attempts: int
+    failing_since: str | None
+    last_error: str | None
+
+
+class AgentChainMeta(AgentMeta, frozen=True, kw_only=True):
+    freshness: AgentFreshness
+
+
+class AgentMarketFacts(AgentMarketTimes, frozen=True, kw_only=True):
+    id: str
+    slug: str
+    question: str
+    short_title: str
+    summary: str
+    category: str  # market_cap, market_cap_range, price_direction
+    token_symbol: str
+    chain_id: str
+    deadline_label: str
+    status: str  # closed, open, resolved, void
+    fee_bps: int
+    fee_recipient_label: str
+    default_ticket_usd: Decimal
+    virtual_liquidity_usd: Decimal
+    pot_cap_usd: Decimal
+    target_market_cap_usd: Decimal | None
+    headline: str | None
+    links: AgentMarketLinks
+    series: str | None
+    references: dict[str, str]
+    settlement: AgentSettlementRef
+
+
+class AgentPosition(AgentMarketTimes, frozen=True, kw_only=True):
+    projected_payout_usd: Decimal
+    projected_payout_per_share_usd: Decimal | None
+    warnings: list[AgentBetWarning]
+    market_id: str
+    slug: str
+    question: str
+    side: str
+    outcome_label: str
+    shares: Decimal
+    staked_usd: Decimal
+    avg_entry_cents: Decimal
+    current_cents: Decimal
+    pnl_usd: Decimal
+    max_payout_usd: Decimal
+    payout_usd: Decimal | None
+    status: str  # open, resolved-lost, resolved-refunded, resolved-won
+    app_url: str
+    proof_url: str | None
+    filled_at: str | None
+    payout_tx: str | None
+    trade_id: str
+
+
+class AgentPricedOutcome(AgentOutcomeRef, frozen=True, kw_only=True):
+    implied_pct: Decimal | None
+
+
+class AgentQuote(AgentMarketTimes, frozen=True, kw_only=True):
+    projected_payout_usd: Decimal
+    projected_payout_per_share_usd: Decimal | None
+    warnings: list[AgentBetWarning]
+    market_id: str
+    side: str
+    size_usd: Decimal
+    tier: str  # locked, simple
+    quote_id: str
+    expires_at: str
+    book_version: str
+    price_cents: Decimal
+    estimated_shares: Decimal
+    suggested_min_shares_out: Decimal
+    suggested_max_price_cents: int | None
+    fee_bps: int
+    fee_usd: Decimal
+    net_stake_usd: Decimal
+    post_trade_odds: AgentOdds
+    impact_pct: Decimal | None
+    largest_size_usd: Decimal
+    ladder: AgentLadder | None
+    token_snapshot: AgentTokenSnapshot | None
+    stats: AgentBookStats | None
+
+
+class AgentRelatedMarket(AgentMarketTimes, frozen=True, kw_only=True):
+    id: str
+    slug: str
+    question: str
+    category: str  # market_cap, market_cap_range, price_direction
+
+
+class AgentResolutionRules(AgentMarketTimes, frozen=True, kw_only=True):
+    """A market's rules. `feedKind` is `pool` if readings are computed from pools, `published` if a publisher posts
+    them, `rounds` if another feed on the chain has them."""
+
+    source: str
+    source_url: str | None
+    metric: str  # market_cap, market_cap_range, price_direction
+    comparator: str | None
+    threshold_label: str | None
+    early_resolvable: bool
+    description: str
+    feed_kind: str  # pool, published, rounds
+    computed_from: AgentComputedFrom | None
+
+
+class AgentResult(AgentMarketTimes, frozen=True, kw_only=True):
+    market_id: str
+    status: str  # pending, resolved
+    resolved_outcome: str | None
+    resolved_outcome_label: str | None
+    resolved_at: str | None
+    source: str
+    source_url: str | None
+    observed_market_cap_usd: Decimal | None
+    start_reading_usd: Decimal | None
+    end_reading_usd: Decimal | None
+    payout_per_share_usd: Decimal | None
+    pool_usd: Decimal
+    winning_shares: Decimal
+    proof_url: str | None
+    refunded: bool
+    tx_hash: str | None
+
+
+class AgentSentimentMarket(AgentMarketTimes, frozen=True, kw_only=True):
+    """A market that counts towards the sentiment. `pool` is USD less fees; `bullishPct` is null without a direction,
+    `yesPriceCents` for a range."""
+
+    market_id: str
+    slug: str
+    short_title: str
+    kind: str  # market_cap, market_cap_range, price_direction
+    yes_price_cents: Decimal | None
+    pool: Decimal
+    total_bets: int
+    directional: bool
+    bullish_pct: Decimal | None
+    app_url: str
+
+
+class AgentSuggestedBet(AgentMarketTimes, frozen=True, kw_only=True):
+    market_id: str
+    slug: str
+    short_title: str
+    side: str
+    side_label: str  # DOWN, NO, UP, YES
+    implied_cents: int
+    bet_url: str
+
+
+class AgentTradeReceipt(AgentMarketTimes, frozen=True, kw_only=True):
     projected_payout_usd: Decimal
     projected_payout_per_share_usd: Decimal | None
     warnings: list[AgentBetWarning]
@@ -777,35 +718,21 @@ class AgentTradeReceipt(Body, frozen=True, kw_only=True):
     recorded_at: str
 
 
-class AgentWebhookAnswer(Body, frozen=True, kw_only=True):
-    meta: AgentMeta
-    webhook: AgentWebhookRegistration
+class AgentMarketRef(AgentMarketFacts, frozen=True, kw_only=True):
+    outcomes: list[AgentPricedOutcome] | None
+    volume_usd: Decimal
+    total_bets: int
+    volume24h_usd: Decimal
+    odds: AgentOdds | None
+    result: AgentEnded | None
+    opens_at: str | None
 
 
-class AgentWebhookRegistration(Body, frozen=True, kw_only=True):
-    """A registered webhook. `ref` names it in public events; its id, which allows deleting it, is never in one."""
+class AgentProofMarket(AgentMarketFacts, frozen=True, kw_only=True):
+    """A market as a proof shows it."""
 
-    id: str
-    wallet: str
-    url: str
-    # active, disabled, pending_verification
-    status: str
-    secret: str | None
-    created_at: str
-    ref: str
-    next_seq: int
-    failed_attempts: int
-    failing_since: str | None
-    last_error: str | None
-
-
-class AgentChainMeta(AgentMeta, frozen=True, kw_only=True):
-    freshness: AgentFreshness
+    outcomes: list[AgentOutcomeRef] | None
 
 
 class AgentMarketDetail(AgentMarketRef, frozen=True, kw_only=True):
     stats: AgentBookStats
-
-
-class AgentPricedOutcome(AgentOutcomeRef, frozen=True, kw_only=True):
-    implied_pct: Decimal | None

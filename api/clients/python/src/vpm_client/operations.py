@@ -1,4 +1,4 @@
-"""The operations of the API that are a single request. By default, `wallet` is the client's own wallet."""
+"""The API's operations that are a single request. By default, `wallet` is the client's own."""
 
 from __future__ import annotations
 
@@ -22,12 +22,11 @@ def markets(
 
 
 def market(id: str) -> Call[models.AgentOneMarket]:
-    """Return one market."""
     return get(f"/markets/{path_segment(id)}", models.AgentOneMarket)
 
 
 def research(id: str) -> Call[models.AgentResearchAnswer]:
-    """Return everything known about a market: rules, odds history, readings."""
+    """Return a market's rules, odds history and readings."""
     return get(f"/markets/{path_segment(id)}/research", models.AgentResearchAnswer)
 
 
@@ -46,7 +45,6 @@ def sentiment(token: str) -> Call[models.AgentSentimentAnswer]:
 def quote(
     market_id: str, *, side: str | None = None, size_usd: Amount | None = None, wallet: str | None = None
 ) -> Call[models.AgentQuoteAnswer]:
-    """Price a bet."""
     return get(
         "/quote",
         models.AgentQuoteAnswer,
@@ -66,7 +64,6 @@ def positions(
 
 
 def result(market_id: str) -> Call[models.AgentResultAnswer]:
-    """Return how a market resolved."""
     return get("/result", models.AgentResultAnswer, marketId=market_id)
 
 
@@ -81,17 +78,16 @@ def readiness(address: str) -> Call[models.AgentReadinessAnswer]:
 
 
 def stats() -> Call[models.AgentStatsAnswer]:
-    """Return platform statistics."""
     return get("/stats", models.AgentStatsAnswer)
 
 
 def health() -> Call[models.AgentHealthAnswer]:
-    """Return whether the service is up and takes bets."""
+    """Return whether the service is up and accepts bets."""
     return get("/health", models.AgentHealthAnswer)
 
 
 def getting_started() -> Call[models.AgentGettingStarted]:
-    """Return the onboarding script, in six steps."""
+    """Return the first bet in six steps."""
     return get("/getting-started", models.AgentGettingStarted)
 
 
@@ -110,15 +106,12 @@ def resolved(
 
 
 def webhook(id: str) -> Call[models.AgentWebhookAnswer]:
-    """Return a webhook's state."""
     return get(f"/webhooks/{path_segment(id)}", models.AgentWebhookAnswer)
 
 
 def delete_webhook(id: str) -> Call[models.AgentDeletedAnswer]:
-    """Remove a webhook."""
     return Call("DELETE", f"{PREFIX}/webhooks/{path_segment(id)}", models.AgentDeletedAnswer)
 
 
 def test_webhook(id: str) -> Call[models.AgentTestAnswer]:
-    """Send a test event."""
     return Call("POST", f"{PREFIX}/webhooks/{path_segment(id)}/test", models.AgentTestAnswer)

@@ -1,8 +1,5 @@
-"""The steps of bets and requests, without I/O.
-
-A generator yields the next step, and a sync or async client carries it out. So each sequence of steps is written once
-for both clients.
-"""
+"""The steps of bets and requests, without I/O: a generator yields the next step, and a sync or async client carries it
+out."""
 
 from __future__ import annotations
 
@@ -22,7 +19,7 @@ T = TypeVar("T")
 FIRST_PAUSE = 0.25
 MAX_PAUSE = 5.0
 READ_SECONDS = 20.0
-"""How long to retry a read."""
+"""The time for which a read is retried."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,21 +31,19 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """A pause before the next step."""
-
     seconds: float
 
 
 @dataclass(frozen=True, slots=True)
 class Sign:
-    """Typed data or a text for the wallet to sign; the result is the signature's bytes."""
+    """A message for the wallet to sign; the result is the signature's bytes."""
 
     message: TypedData | str
 
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    """A ticket to pass to the caller's `keep` before it is used. `show` may be asynchronous."""
+    """A ticket to pass to the caller's `keep`, which may be asynchronous, before the ticket is used."""
 
     ticket: Any
     show: Callable[[Any], object]
@@ -60,8 +55,7 @@ Steps = Generator[Step, Any, T]
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """A client's service, wallet, timeouts and required addresses. If an address is None, the address that the service
-    names is accepted."""
+    """A client's settings. If a required address is None, the address that the service names is accepted."""
 
     base_url: str
     wallet: Wallet | None
@@ -90,7 +84,7 @@ class Backoff:
         self._pause = FIRST_PAUSE
 
     def next(self, least: float | None = None) -> float | None:
-        """Return the seconds to wait before the next try, or None if the deadline is too near. `least`: the API's
+        """Return the seconds until the next try, or None if the deadline is too near. `least`: the API's
         Retry-After."""
         pause = max(self._pause * random.uniform(0.7, 1.3), least or 0.0)  # noqa: S311 (only spreads retries)
         self._pause = min(self._pause * 2, MAX_PAUSE)
@@ -103,7 +97,7 @@ def send(call: Call[Any]) -> Steps[Reply | Lost]:
 
 
 def send_once(call: Call[T]) -> Steps[T]:
-    """Make a call once and return its answer; never retry it."""
+    """Make a call without retries."""
     response = yield from send(call)
     if isinstance(response, Lost):
         raise Unreachable(f"{call.method} {call.path}: {response.why}")
@@ -111,7 +105,7 @@ def send_once(call: Call[T]) -> Steps[T]:
 
 
 def send_with_retries(call: Call[T], backoff: Backoff) -> Steps[T]:
-    """Make a call that changes nothing, retry the call until it is answered, and return the answer."""
+    """Make a call that changes nothing, until there is a response."""
     while True:
         try:
             return (yield from send_once(call))
@@ -125,7 +119,7 @@ def send_with_retries(call: Call[T], backoff: Backoff) -> Steps[T]:
 
 
 def perform(settings: Settings, call: Call[T]) -> Steps[T]:
-    """Make a call and return its answer. Only a read is retried."""
+    """Make a call. Only a read is retried."""
     if call.of_wallet and "wallet" not in call.query and settings.wallet is not None:
         call = replace(call, query={**call.query, "wallet": settings.address})
     return send_with_retries(call, Backoff(READ_SECONDS)) if call.method == "GET" else send_once(call)

@@ -1,8 +1,8 @@
 """The bet hash that a payment is bound to and the typed data to sign, computed here rather than taken from the API.
 
-With EIP-3009's `ReceiveWithAuthorization` only the settlement contract can collect the payment, and the nonce is the
-hash of one bet. The token accepts each nonce of a wallet once, so a bet is paid for at most once, however often it is
-signed or sent.
+With EIP-3009's `ReceiveWithAuthorization`, only the settlement contract can collect the payment, and the nonce is the
+hash of one bet. The token accepts a wallet's nonce once, so a bet is paid for at most once, however often it is signed
+or sent.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class TypedData:
 
 
 def digest_of(message: TypedData | str) -> bytes:
-    """Return the 32-byte digest to sign, for typed data or for a text signed with `personal_sign` (EIP-191)."""
+    """Return the digest to sign, for typed data or for a text that is signed with `personal_sign` (EIP-191)."""
     if isinstance(message, str):
         made = encode_defunct(text=message)
     else:
@@ -44,7 +44,6 @@ def digest_of(message: TypedData | str) -> bytes:
 
 
 def signer_of(digest: bytes, signature: bytes) -> str | None:
-    """Return the signer's address, or None if `signature` is not a signature."""
     if len(signature) != 65 or signature[64] not in (27, 28):
         return None
     try:
@@ -55,7 +54,6 @@ def signer_of(digest: bytes, signature: bytes) -> str | None:
 
 
 def text_signer(text: bytes, signature: str) -> str | None:
-    """Return the signer of an EIP-191 text, or None if the signature is invalid."""
     try:
         return str(Account.recover_message(encode_defunct(text), signature=signature))
     except (ValueError, BadSignature, ValidationError):
@@ -78,7 +76,7 @@ def bet_hash(
     builder: str | None,
     ref: str | None,
 ) -> bytes:
-    """Return the trade id: the hash of the bet as the settlement contract computes it. Amounts are in millionths."""
+    """Return the trade id: the bet's hash as the settlement contract computes it. Amounts are in millionths."""
     kinds = {
         "marketId": "bytes32",
         "outcome": "uint8",
@@ -110,7 +108,6 @@ def bound_nonce(hashed: bytes) -> bytes:
 def authorization(
     *, token: str, name: str, version: str, payer: str, to: str, value: int, until: int, nonce: bytes
 ) -> TypedData:
-    """Build the typed data that a payer signs."""
     kinds = {"from": "address", "to": "address", "value": "uint256", "validAfter": "uint256", "validBefore": "uint256"}
     return _typed(
         {"name": name, "version": version, "chainId": CHAIN_ID, "verifyingContract": token},
@@ -121,7 +118,7 @@ def authorization(
 
 
 def signed_receipt(payload: dict[str, Any]) -> TypedData:
-    """Build the receipt that the service signs for a settled trade (x402 offer-and-receipt extension)."""
+    """Return the typed data of a receipt that the service signs (x402 offer-and-receipt extension)."""
     kinds = {
         "version": "uint256",
         "network": "string",

@@ -18,8 +18,8 @@ ORDER = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
 
 @runtime_checkable
 class DigestSigner(Protocol):
-    """A key that signs a 32-byte digest and returns r, s, v in 65 bytes. See `DerSigner` for key services. With an
-    AsyncClient, the signing may be asynchronous."""
+    """A key that signs a 32-byte digest and returns r, s, v in 65 bytes; for AsyncClient, it may sign
+    asynchronously."""
 
     @property
     def address(self) -> str: ...
@@ -29,7 +29,7 @@ class DigestSigner(Protocol):
 
 @runtime_checkable
 class TypedDataSigner(Protocol):
-    """An account like eth-account's. With an AsyncClient, the signing may be asynchronous."""
+    """An account like eth-account's; for AsyncClient, it may sign asynchronously."""
 
     @property
     def address(self) -> Any: ...
@@ -44,9 +44,8 @@ Signer = DigestSigner | TypedDataSigner
 
 @dataclass(frozen=True, slots=True)
 class DerSigner:
-    """A key in a key service, which returns a DER signature without the recovery bit:
-    `DerSigner(address, lambda digest: kms.sign(KeyId=..., Message=digest, MessageType="DIGEST",
-    SigningAlgorithm="ECDSA_SHA_256")["Signature"])`."""
+    """A key in a key service that returns DER signatures without a recovery bit: `DerSigner(address, lambda digest:
+    kms.sign(KeyId=..., Message=digest, MessageType="DIGEST", SigningAlgorithm="ECDSA_SHA_256")["Signature"])`."""
 
     address: str
     sign: Callable[[bytes], bytes | Awaitable[bytes]]
@@ -77,8 +76,8 @@ def address_of(wallet: Wallet) -> str:
 
 
 def request_signature(wallet: Wallet, message: TypedData | str) -> Any:
-    """Ask the wallet's signer to sign typed data, or a text by `personal_sign` (EIP-191). The result may be awaitable;
-    `check_signature` turns it into a signature."""
+    """Ask the wallet to sign typed data, or a text by `personal_sign`. `check_signature` turns the result, which may be
+    awaitable, into a signature."""
     signer = wallet.signer if isinstance(wallet, ContractWallet) else wallet
     if isinstance(signer, DigestSigner):
         return signer.sign_digest(digest_of(message))
@@ -88,7 +87,6 @@ def request_signature(wallet: Wallet, message: TypedData | str) -> Any:
 
 
 def require_sync(made: Any) -> Any:
-    """Return the signature. Raise TypeError if the signature is awaitable, since the caller cannot wait for it."""
     if inspect.isawaitable(made):
         if inspect.iscoroutine(made):
             made.close()
@@ -97,10 +95,9 @@ def require_sync(made: Any) -> Any:
 
 
 def check_signature(wallet: Wallet, message: TypedData | str, made: Any) -> bytes:
-    """Return the signature as bytes. Raise ValueError if the signature is not the wallet's."""
     given = getattr(made, "signature", made)
     signature = bytes.fromhex(given.removeprefix("0x")) if isinstance(given, str) else bytes(given)
-    if len(signature) == 65 and signature[64] in (0, 1):  # some signers count v from 0; the token does not
+    if len(signature) == 65 and signature[64] in (0, 1):  # some signers count v from 0, but the token does not
         signature = signature[:64] + bytes([signature[64] + 27])
     if not isinstance(wallet, ContractWallet) and signer_of(digest_of(message), signature) != address_of(wallet):
         raise ValueError(f"The signature is not by {address_of(wallet)}.")
@@ -108,8 +105,7 @@ def check_signature(wallet: Wallet, message: TypedData | str, made: Any) -> byte
 
 
 def _of_der(der: bytes, digest: bytes, address: str) -> bytes:
-    """Convert a DER signature, SEQUENCE {INTEGER r, INTEGER s}, to r, s, v. Use the lower s, since the token accepts no
-    other."""
+    """Convert a DER signature, SEQUENCE {INTEGER r, INTEGER s}, to r, s, v. The token accepts only the lower s."""
     r, rest = _integer(der[2:])
     s, _ = _integer(rest)
     if s > HALF_ORDER:

@@ -19,13 +19,13 @@ WINDOW_SECONDS = 300
 
 
 class WebhookVerifier:
-    """A verifier of deliveries. Pass the `secret` of a registered webhook. For the callbacks of single trades, pass the
-    `attester`, the address that signs the callbacks (`health().health.attester`). The attester signs the callbacks of
-    all wallets: accept only events whose `trade_id` is yours.
+    """A verifier of deliveries. Pass the `secret` of a registered webhook or, for callbacks of single trades, the
+    address that signs them (`health().health.attester`). It signs the callbacks of all wallets, so accept only events
+    whose `trade_id` is yours.
 
     A delivery is refused if its signature is wrong, its timestamp is more than `window_seconds` from now, or it was
-    received before. The service may deliver an event again with a new timestamp: skip each `event_id` that you have
-    already handled.
+    received before. The service may deliver an event again with a new timestamp, so skip each `event_id` that you have
+    handled.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class WebhookVerifier:
         self._seen: dict[tuple[str, str], float] = {}
 
     def verify(self, headers: Mapping[str, str], body: bytes) -> AgentEvent:
-        """Return the event; raise WebhookRefused if the delivery is invalid. `body`: the raw bytes received."""
+        """Return the event, or raise WebhookRefused. `body`: the raw bytes received."""
         given = {name.lower(): value for name, value in headers.items()}
         try:
             event_id, stamp, signature = (given[f"service-{name}"] for name in ("event-id", "timestamp", "signature"))
@@ -75,13 +75,13 @@ class WebhookVerifier:
 
 
 def handshake(event: AgentEvent) -> dict[str, str] | None:
-    """Return the JSON answer to a `webhook.verify` event, which activates the webhook; None for any other event."""
+    """Return the JSON response to a `webhook.verify` event, which activates the webhook, or None for other events."""
     return {"challenge": str(event.payload["challenge"])} if event.type == "webhook.verify" else None
 
 
 def register_webhook(settings: Settings, url: str, *, service: str | None = None) -> Steps[AgentWebhookAnswer]:
-    """Register a URL for the wallet's events. Save the `secret`: it is returned only once. `service`: the API's public
-    origin, if it differs from `base_url`."""
+    """Register a URL for the wallet's events. Save the `secret`, which is returned only once. `service`: the API's
+    public origin, if it differs from `base_url`."""
     wallet = settings.address
     message = (
         f"Service webhook registration\nService: {service or settings.base_url}\nWallet: {wallet.lower()}\nURL: {url}\n"
@@ -90,8 +90,5 @@ def register_webhook(settings: Settings, url: str, *, service: str | None = None
     signature: bytes = yield Sign(message)
     body = {"wallet": wallet, "url": url, "message": message, "signature": "0x" + signature.hex()}
     headers = {"Content-Type": "application/json"}
-    return (
-        yield from send_once(
-            Call("POST", f"{PREFIX}/webhooks", AgentWebhookAnswer, body=json_body(body), headers=headers)
-        )
-    )
+    call = Call("POST", f"{PREFIX}/webhooks", AgentWebhookAnswer, body=json_body(body), headers=headers)
+    return (yield from send_once(call))
