@@ -1,2 +1,1 @@
-"""The pages. They are rendered on the server from the API's data and are complete without JavaScript; small scripts add
-wallets."""
+"""The pages: rendered on the server from the API's data, and complete without JavaScript."""

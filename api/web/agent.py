@@ -15,12 +15,11 @@ from api.web.templating import Pages, exact
 
 async def agent_market_page(pages: Pages, reads: AgentReads, request: web.Request) -> web.StreamResponse:
     name = request.match_info["id"]
-    await reads.result_of(name)  # a 404 before anything is cached under this name
+    await reads.result_of(name)  # an unknown name must raise before the cache gets an entry
 
     async def render() -> bytes:
         bundle = exact(await reads.research_bundle(name))
-        odds = odds_chart(bundle)
-        readings = reading_chart(bundle)
+        odds, readings = odds_chart(bundle), reading_chart(bundle)
         return pages.render(
             "agent.html",
             path="/",
@@ -37,24 +36,19 @@ async def agent_market_page(pages: Pages, reads: AgentReads, request: web.Reques
 
 
 def odds_chart(bundle: Json) -> Chart | None:
-    """Chart the price of both outcomes after every bet. Return None for a market with more than two outcomes or without
-    bets."""
+    """Chart the price of both outcomes after every bet, or return None if there are no bets or more than two
+    outcomes."""
     market = bundle["market"]
     if market["odds"] is None or market["odds"]["yesPriceCents"] is None:
         return None
     label, other = (each["label"] for each in market["outcomes"])
-    points = [
-        (figures.unix(each["at"]), int(each["yesPct"] * 100))
-        for each in bundle["oddsHistory"]
-        if each["yesPct"] is not None
-    ]
-    now = figures.unix(bundle["dataFreshness"]["oddsAt"])
-    present = int(Decimal(market["odds"]["yesPriceCents"]) * 100)
-    if not points:
+    known = [each for each in bundle["oddsHistory"] if each["yesPct"] is not None]
+    if not known:
         return None
-    start = points[0][0]
-    end = max(now, points[-1][0])
+    points = [(figures.unix(each["at"]), int(each["yesPct"] * 100)) for each in known]
+    present = int(Decimal(market["odds"]["yesPriceCents"]) * 100)
     prior = int(Decimal(market["outcomes"][0]["priorPct"]) * 100)
+    start, end = points[0][0], max(figures.unix(bundle["dataFreshness"]["oddsAt"]), points[-1][0])
     points = [(start, prior), *points, (end, present)]
     against = [(at, 10_000 - value) for at, value in points]
     shown = [value for _, value in (*points, *against)]
@@ -98,5 +92,5 @@ def reading_chart(bundle: Json) -> Chart | None:
 
 
 def _hundredths(percent: int) -> str:
-    """Format hundredths of a percent without rounding, so that the prices of both sides add up to 100%."""
+    """Format hundredths of a percent. Nothing is rounded, so the prices of both sides add up to 100%."""
     return f"{percent // 100}.{percent % 100:02d}%"

@@ -1,5 +1,4 @@
-"""Static files. They are read once and served under names with a hash of their content, so that clients can cache them
-for ever."""
+"""Static files: read once, and served under names with a hash of their content, so that clients cache them forever."""
 
 from __future__ import annotations
 
@@ -25,8 +24,7 @@ _TYPES = {
 
 @dataclass(frozen=True, slots=True)
 class Assets:
-    """The static files. `urls`: the URL path of each file, by its name. `files`: each file, by the last part of its URL
-    path."""
+    """The static files by the last part of their URL paths, and the URL paths by file name."""
 
     urls: Mapping[str, str]
     files: Mapping[str, Rendered]
@@ -42,7 +40,7 @@ class Assets:
 
 
 async def load_assets() -> Assets:
-    """Load the files, dependencies first. In imports, the module names are replaced by the hashed names."""
+    """Load the files, dependencies first, so that imports can name the hashed files."""
     sources = {path.name: path.read_bytes() for path in sorted(FOLDER.iterdir()) if path.suffix in _TYPES}
     urls: dict[str, str] = {}
     bodies: dict[str, bytes] = {}

@@ -1,7 +1,5 @@
-"""Charts: the data that a page carries for each chart, with one sentence that sums it up.
-
-The page's script draws the charts (bundles/charts.ts). Without scripts the page shows the sentence instead.
-"""
+"""The data of charts, each with one sentence that sums it up. A script draws them (bundles/charts.ts); without scripts,
+the page shows the sentence."""
 
 from __future__ import annotations
 
@@ -20,8 +18,7 @@ Tone = Literal["main", "up", "down", "quiet"]
 
 @dataclass(frozen=True, slots=True)
 class ChartLine:
-    """A line through points. `step`: whether the line keeps its value until the next point, as a price reading does.
-    `label`: the line's name, if the chart has several lines."""
+    """A line through points. `step`: whether the line keeps its value until the next point, as a price reading does."""
 
     points: Sequence[Point]
     tone: Tone = "main"
@@ -32,7 +29,7 @@ class ChartLine:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A vertical line at a time, with a label."""
+    """A vertical line."""
 
     at: int
     label: str
@@ -40,7 +37,7 @@ class Mark:
 
 @dataclass(frozen=True, slots=True)
 class Level:
-    """A horizontal line at a value. Its label is at the right edge."""
+    """A horizontal line."""
 
     value: int
     label: str
@@ -49,8 +46,8 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """A format for values. `one`: the value that is displayed as 1. `before` and `after`: text around the number. The
-    axis has no room for an `after` that is a separate word, and omits it; the chart's heading names the unit then."""
+    """A format for values. `one` is displayed as 1. The axis omits an `after` that is a separate word; the chart's
+    heading must then name the unit."""
 
     one: int
     decimals: int
@@ -60,8 +57,7 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A chart with lines, marks and levels on one scale. `summary`: one sentence that sums up the chart. `floor` and
-    `ceiling`: fixed ends of the scale."""
+    """A chart on one scale, whose ends `floor` and `ceiling` may fix."""
 
     title: str
     summary: str
@@ -75,7 +71,7 @@ class Chart:
     ceiling: int | None = None
 
     def draw(self, name: str) -> Markup:
-        """Return markup of the summary, with the data for the script. `name` must be unique on the page."""
+        """Return the summary with the data for the script. `name` must be unique on the page."""
         low, high = self._bounds()
         own = {each.name: getattr(self, each.name) for each in fields(self)}
         lines = [each for each in self.lines if each.points]
@@ -83,7 +79,6 @@ class Chart:
         return Markup('<p class="chart" data-chart="{}">{}</p>').format(orjson.dumps(figures).decode(), self.summary)
 
     def _bounds(self) -> tuple[int, int]:
-        """Return the lowest and the highest value of the chart's scale."""
         values = [value for line in self.lines for _, value in line.points]
         values += [each.value for each in self.levels]
         values += [each for each in (self.floor, self.ceiling) if each is not None]

@@ -1,4 +1,4 @@
-"""The page of the tournament's board, and the page of the roulette wheel."""
+"""The pages of the tournament's board and of the roulette wheel."""
 
 from __future__ import annotations
 
@@ -28,8 +28,6 @@ POCKETS = (
 
 
 class CupPages:
-    """The pages of the cup."""
-
     def __init__(self, pages: Pages, service: CupService) -> None:
         self._pages = pages
         self._service = service
@@ -76,28 +74,25 @@ class CupPages:
         title: str,
         values: Callable[[], Awaitable[dict[str, Any]]],
     ) -> web.StreamResponse:
-        """Render one of the pages. `page`: a tuple that starts with the page's name and ends with the owner in the
-        query. `title`: the title that is shown while the tournament is closed."""
+        """Render a page. `page` starts with its name and ends with the owner in the query; `title` is for when the
+        tournament is closed."""
         name, owner = page[0], page[-1]
 
         async def render() -> bytes:
-            wallet = None
+            service, path, wallet = self._service, f"/{name}", None
             try:
                 shown = await values()
                 if owner is not None:
-                    wallet = await read(
-                        self._service, self._service.wallet, requests.WalletRequest(walletAddress=owner)
-                    )
+                    wallet = await read(service, service.wallet, requests.WalletRequest(walletAddress=owner))
             except Problem as problem:
-                return self._pages.render("cup_closed.html", path=f"/{name}", problem=problem, title=title)
-            return self._pages.render(
-                f"{name}.html", path=f"/{name}", wallet=wallet, owner=owner, now=int(time.time()), **shown
-            )
+                return self._pages.render("cup_closed.html", path=path, problem=problem, title=title)
+            now = int(time.time())
+            return self._pages.render(f"{name}.html", path=path, wallet=wallet, owner=owner, now=now, **shown)
 
         return await self._pages.answer(request, page, stamp, render, REVALIDATE if owner is None else PRIVATE)
 
 
 async def read(service: CupService, method: ServiceMethod[R, B], asked: R) -> Json:
-    """Return the API's answer converted to builtins, with exact numbers."""
+    """Return the API's response as builtins, with exact numbers."""
     body: Json = exact(await service.answer(method, asked, "pages"))
     return body

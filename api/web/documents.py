@@ -1,10 +1,10 @@
-"""Plain documents: the guide for agents (/agents.txt), the paid resources for older x402 directories, and the identity
-document with the signing key (`did:web`). For crawlers and phones there are robots.txt, the sitemap and the
-manifest."""
+"""Plain documents for agents, crawlers and phones: the guide, every error, robots.txt, the sitemap, the manifest, the
+paid resources for older x402 directories, and the identity document with the signing key (`did:web`)."""
 
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Iterator
 from functools import partial
 from urllib.parse import quote, urlsplit
 from xml.sax.saxutils import escape
@@ -15,59 +15,15 @@ from aiohttp import web
 from api.agent.errors import CATALOGUE, RETRIABLE
 from api.agent.platform import custody
 from api.agent.reads import AgentReads
+from api.caching import JSON
 from api.stock.bets import NONCE_FORMULA
 from api.stock.reads import StockReads
-from api.web.templating import FIXED, Pages, or_none
+from api.web.templating import FIXED, TEXT, Pages, or_none
 from core.contracts.deployments import Deployment
 
 LINE = 120
 DID_CONTEXT = ("https://www.w3.org/ns/did/v1", "https://w3id.org/security/suites/secp256k1recovery-2020/v2")
 DID_KEY = "attestation"
-
-
-def guide_text(pages: Pages, base: Deployment, stock: Deployment) -> bytes:
-    return pages.render(
-        "agents.txt",
-        base=base,
-        stock=stock,
-        custody=_wrapped(custody(base.contracts["SettlementWallet"].address))
-        if "SettlementWallet" in base.contracts
-        else "",
-        catalogue=CATALOGUE,
-        retriable=RETRIABLE,
-        nonce_formula=NONCE_FORMULA,
-    )
-
-
-def paid_resources(origin: str) -> bytes:
-    return orjson.dumps(
-        {
-            "version": 1,
-            "resources": [f"{origin}/api/agent/v1/trade"],
-            "instructions": f"Bets on prediction markets in USDC on Base. POST a bet to get its price. "
-            f"See {origin}/agents.txt for the guide and {origin}/openapi.json for a working example of a bet.",
-        }
-    )
-
-
-def identity_document(origin: str, attester: str, chain_id: int) -> bytes:
-    """Build the document that names the attestation key, which signs offers and receipts. If the origin has a port, the
-    document's name includes the port, with an escaped colon."""
-    name = f"did:web:{quote(urlsplit(origin).netloc, safe='.-')}"
-    key = f"{name}#{DID_KEY}"
-    method = {
-        "id": key,
-        "type": "EcdsaSecp256k1RecoveryMethod2020",
-        "controller": name,
-        "blockchainAccountId": f"eip155:{chain_id}:{attester}",
-    }
-    return orjson.dumps({"@context": DID_CONTEXT, "id": name, "verificationMethod": [method], "assertionMethod": [key]})
-
-
-def _wrapped(text: str) -> str:
-    return textwrap.fill(text, LINE, break_long_words=False, break_on_hyphens=False)
-
-
 XML = "application/xml; charset=utf-8"
 MANIFEST = "application/manifest+json; charset=utf-8"
 MAX_SETTLED = 500
@@ -96,8 +52,55 @@ APP = {
 }
 
 
+def documents(
+    pages: Pages, origin: str, base: Deployment, stock: Deployment, agent: AgentReads | None, attester: str | None
+) -> Iterator[tuple[str, bytes, str, str]]:
+    """Yield the path, bytes, summary and content type of each document that never changes while the process runs."""
+    wallet = base.contracts.get("SettlementWallet")
+    terms = "" if wallet is None else textwrap.fill(custody(wallet.address), LINE, break_on_hyphens=False)
+    errors = {"catalogue": CATALOGUE, "retriable": RETRIABLE}
+    guide = pages.render("agents.txt", base=base, stock=stock, custody=terms, nonce_formula=NONCE_FORMULA, **errors)
+    every_error = pages.render("errors.txt", catalogue=CATALOGUE)
+    yield "/robots.txt", ROBOTS.format(origin=origin).encode(), "What crawlers may read", TEXT
+    yield "/manifest.webmanifest", orjson.dumps(APP), "The site as an app", MANIFEST
+    yield "/agents.txt", guide, "The guide for agents", TEXT
+    yield "/errors.txt", every_error, "Every error code with its cause and the next step", TEXT
+    yield "/llms.txt", pages.render("llms.txt"), "An index for models", TEXT
+    yield "/llms-full.txt", b"\n\n".join((guide, every_error)), "The guide and the errors in one file", TEXT
+    if agent is not None:
+        yield "/.well-known/x402", paid_resources(origin), "The resources that are paid through x402", JSON
+        if attester is not None:
+            identity = identity_document(origin, attester, base.chain_id)
+            yield "/.well-known/did.json", identity, "The key that signs for this origin", JSON
+
+
+def paid_resources(origin: str) -> bytes:
+    return orjson.dumps(
+        {
+            "version": 1,
+            "resources": [f"{origin}/api/agent/v1/trade"],
+            "instructions": f"Bets on prediction markets in USDC on Base. POST a bet to get its price. "
+            f"See {origin}/agents.txt for the guide and {origin}/openapi.json for a working example of a bet.",
+        }
+    )
+
+
+def identity_document(origin: str, attester: str, chain_id: int) -> bytes:
+    """Build the document with the attestation key, which signs offers and receipts. The colon before a port is escaped
+    in its name."""
+    name = f"did:web:{quote(urlsplit(origin).netloc, safe='.-')}"
+    key = f"{name}#{DID_KEY}"
+    method = {
+        "id": key,
+        "type": "EcdsaSecp256k1RecoveryMethod2020",
+        "controller": name,
+        "blockchainAccountId": f"eip155:{chain_id}:{attester}",
+    }
+    return orjson.dumps({"@context": DID_CONTEXT, "id": name, "verificationMethod": [method], "assertionMethod": [key]})
+
+
 class Sitemap:
-    """The sitemap for search engines. `always`: the paths of pages that always exist."""
+    """The sitemap. `always` has the paths of pages that always exist."""
 
     def __init__(
         self, pages: Pages, origin: str, always: tuple[str, ...], stock: StockReads, agent: AgentReads | None
@@ -120,7 +123,7 @@ class Sitemap:
         ).encode()
 
     def _addresses(self) -> list[str]:
-        """Return the paths of all pages. Pages of markets are left out while the markets cannot be read."""
+        """Return the paths of all pages, without those of markets that cannot be read now."""
         addresses = list(self._always)
         if stock := or_none(partial(self._stock.overview, MAX_SETTLED)):
             addresses += [each.href for each in stock[0].markets]

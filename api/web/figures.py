@@ -1,7 +1,7 @@
-"""Formats of numbers, times and names for people. Every function returns escaped markup or plain text.
+"""Formats of numbers, times and names for people, as escaped markup or plain text.
 
-Amounts are integers of token units with 6 decimals and are never rounded. Two decimals are shown; the others are in the
-page and are shown on demand. Times are in UTC; the script `times.js` rewrites them in the reader's time zone.
+Amounts are token units with 6 decimals and are never rounded: two decimals are shown, and the others on demand. Times
+are in UTC; `times.js` rewrites them in the reader's time zone.
 """
 
 from __future__ import annotations
@@ -21,8 +21,7 @@ NONE = Markup('<span class="none">\N{EN DASH}</span>')
 
 
 def money(units: int | str | None) -> Markup:
-    """Format token units such as 1,234.56. Decimals after the second are marked up to be shown on demand. Nothing is
-    rounded."""
+    """Format token units, such as 1,234.56."""
     if units is None:
         return NONE
     value = int(units)
@@ -33,21 +32,21 @@ def money(units: int | str | None) -> Markup:
 
 
 def plain(units: int | str) -> str:
-    """Format an exact amount for running text, such as 12.5."""
+    """Format token units exactly, for running text, such as 12.5."""
     whole, _, fraction = decimal_text(int(units)).partition(".")
     grouped = f"{int(whole):,}"
     return f"{grouped}.{fraction}" if fraction else grouped
 
 
 def signed(units: int) -> str:
-    """Format a change as plain text, such as +12.34, with two decimals rounded towards zero."""
+    """Format a change, such as +12.34, rounded towards zero."""
     cents = abs(units) * 100 // 10**USD_DECIMALS
     sign = "\N{MINUS SIGN}" if units < 0 else "+"
     return f"{sign}{cents // 100:,}.{cents % 100:02d}"
 
 
 def dollars(value: Decimal | int | float | str | None) -> Markup:
-    """Format a JSON amount in USD in the way that `money` formats units."""
+    """Format a JSON amount in USD as `money` formats units."""
     if value is None:
         return NONE
     number = Decimal(str(value))
@@ -57,8 +56,6 @@ def dollars(value: Decimal | int | float | str | None) -> Markup:
 
 
 def _amount(whole: str, digits: str) -> Markup:
-    """Format an amount with two decimals. The other decimals are shown on demand, and the title has the exact
-    amount."""
     fine = digits[2:].rstrip("0")
     if not fine:
         return Markup('<span class="amount">{}.{}</span>').format(whole, digits[:2])
@@ -68,7 +65,7 @@ def _amount(whole: str, digits: str) -> Markup:
 
 
 def price(answer: int | str | None) -> Markup:
-    """Format an oracle answer (8 decimals), such as 187.40, in the way that `money` formats units."""
+    """Format an oracle answer (8 decimals), such as 187.40."""
     if answer is None:
         return NONE
     whole, _, fraction = words.price(int(answer)).partition(".")
@@ -76,7 +73,7 @@ def price(answer: int | str | None) -> Markup:
 
 
 def clock(at: int | None) -> Markup:
-    """Format a time, such as 21 Nov 2026, 14:30 UTC. Seconds are included only if they are not zero."""
+    """Format a time, such as 21 Nov 2026, 14:30 UTC, with seconds unless they are zero."""
     if at is None:
         return NONE
     utc = utc_datetime(at)
@@ -86,13 +83,13 @@ def clock(at: int | None) -> Markup:
 
 
 def moment(at: int) -> str:
-    """Format a time in UTC as plain text. It is for text that no script can convert to the reader's time zone."""
+    """Format a time as `clock` does, for text that no script can convert to the reader's time zone."""
     form = "%-d %b %Y, %H:%M:%S UTC" if at % 60 else "%-d %b %Y, %H:%M UTC"
     return utc_datetime(at).strftime(form)
 
 
 def short_clock(at: int | None) -> Markup:
-    """Format a time with seconds but without the year, for rows of recent events."""
+    """Format a time with seconds but without the year."""
     if at is None:
         return NONE
     moment = utc_datetime(at)
@@ -102,8 +99,8 @@ def short_clock(at: int | None) -> Markup:
 
 
 def until(at: int, now: int, ahead: int = 0) -> Markup:
-    """Render a countdown to the time `at` of a chain's clock. A script keeps the countdown running. `ahead`: the number
-    of seconds by which the page's clock is ahead of that chain's clock, if the page follows another chain."""
+    """Render a countdown to `at` by a chain's clock, which a script keeps running. `ahead`: how many seconds the page's
+    clock is ahead of that chain's, if the page follows another chain."""
     moment = utc_datetime(at)
     return Markup('<time class="until" datetime="{}" data-until="{}">{}</time>').format(
         f"{moment:%Y-%m-%dT%H:%M:%SZ}", at + ahead, span(at - now)
@@ -111,8 +108,7 @@ def until(at: int, now: int, ahead: int = 0) -> Markup:
 
 
 def span(seconds: int) -> str:
-    """Format a duration, such as 2 d 4 h, 3 h 05 min, 12 min 30 s or 8 s. A negative duration becomes 0 s. `span` in
-    `live.js` does the same."""
+    """Format a duration, such as 2 d 4 h, 3 h 05 min, 12 min 30 s or 8 s. `span` in `live.js` does the same."""
     left = max(0, seconds)
     days, hours, minutes = left // 86_400, left // 3_600 % 24, left // 60 % 60
     if days:
@@ -123,12 +119,10 @@ def span(seconds: int) -> str:
 
 
 def iso_clock(text: str | None) -> Markup:
-    """Format an ISO-8601 time of the API in the way that `clock` formats Unix seconds."""
     return clock(None if text is None else unix(text))
 
 
 def unix(text: str) -> int:
-    """Return the Unix seconds of an ISO-8601 time."""
     return int(datetime.fromisoformat(text).timestamp())
 
 
@@ -138,7 +132,7 @@ def shortened(text: str, start: int = 6, end: int = 4) -> str:
 
 
 def percent(part: int | str, whole: int | str) -> str:
-    """Format a share in percent with one decimal. It is rounded half to even, so that two shares add up to 100.0%."""
+    """Format a share in percent, rounded half to even, so that two shares add up to 100.0%."""
     total = int(whole)
     tenths = round(Fraction(int(part) * 1000, total)) if total else 0
     return f"{tenths // 10}.{tenths % 10}%"
@@ -149,7 +143,7 @@ def bps(value: int) -> str:
 
 
 def ordinal(position_id: str) -> Markup:
-    """Format a position's number within its market. The title has the position's full id."""
+    """Format a position's number within its market."""
     return Markup('<span title="position {}">{}</span>').format(position_id, ordinal_text(position_id))
 
 

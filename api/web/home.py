@@ -1,8 +1,4 @@
-"""The home page: open markets of both kinds, the latest bets, and the contracts' solvency.
-
-Reading the latest bets touches a bounded number of rows, however long the history is. The latest bets are cached until
-the index changes. While the database is unavailable, the bets that were read last are shown.
-"""
+"""The home page: open markets of both kinds, the latest bets, and the contracts' solvency."""
 
 from __future__ import annotations
 
@@ -39,14 +35,14 @@ log = get_logger(__name__)
 
 BETS_SHOWN = 10
 READ_SECONDS = 1.0
-# After a failed read, visitors get the last bets for this long instead of waiting for the next failure.
+# The time after a failed read in which visitors get the last bets instead of waiting for the next failure.
 AGAIN_SECONDS = 2.0
 
 
 @dataclass(frozen=True, slots=True)
 class LatestBet:
-    """A bet in the list of latest bets. `side`: UP or DOWN on a stock market, and the outcome's name on an agent
-    market. `amount`: the stake in token units."""
+    """A bet with its stake in token units. `side` is UP or DOWN on a stock market, and the outcome's name on an agent
+    market."""
 
     kind: Literal["stock", "agent"]
     at: int
@@ -58,7 +54,7 @@ class LatestBet:
 
 
 class MarketActivity:
-    """A cache of the newest bets on both kinds of markets."""
+    """A cache of the newest bets. While the database is unavailable, the bets that were read last are shown."""
 
     def __init__(self, engine: AsyncEngine, stock: StockReads, agent: AgentReads | None) -> None:
         self._engine = engine
@@ -70,8 +66,7 @@ class MarketActivity:
         self._failed_at = -AGAIN_SECONDS
 
     async def bets(self, stamp: Hashable) -> tuple[LatestBet, ...] | None:
-        """Return the newest bets, the newest first. If `stamp` has changed, read the bets again. Return None if they
-        could never be read."""
+        """Return the bets, newest first, read again if `stamp` has changed. Return None if they could never be read."""
         async with self._lock:
             if stamp != self._stamp and time.monotonic() - self._failed_at >= AGAIN_SECONDS:
                 try:
@@ -117,9 +112,8 @@ def newest_agent_bets(limit: int) -> Select[Any]:
 
 
 def _stock_bet(row: Any, market: StockMarket) -> LatestBet:
-    return LatestBet(
-        "stock", row.entered_at, checksum(row.entered_by), SIDES[row.outcome], row.offered, market.ticker, market.href
-    )
+    who, side = checksum(row.entered_by), SIDES[row.outcome]
+    return LatestBet("stock", row.entered_at, who, side, row.offered, market.ticker, market.href)
 
 
 def _agent_bet(row: Any, market: AgentMarket) -> LatestBet:

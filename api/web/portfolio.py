@@ -1,7 +1,6 @@
-"""The portfolio page: an address's bets on all three surfaces, the payouts if the bets win, and the address's profit
-and loss.
+"""The portfolio page: an address's bets on all three surfaces, their payouts if they win, and the profit and loss.
 
-The chart of profit and loss covers only the positions on the page, so a long history costs no more than a short one.
+The chart covers only the positions on the page, so a long history costs no more than a short one.
 """
 
 from __future__ import annotations
@@ -32,8 +31,7 @@ from core.money import USD, loads, to_json
 
 @dataclass(frozen=True, slots=True)
 class SettledBet:
-    """A bet on a market that has ended: the time of the bet, the end of the market, and the profit (negative for a
-    loss)."""
+    """A bet on a market that ended at `at`. `won` is negative for a loss."""
 
     entered_at: int
     at: int
@@ -42,7 +40,7 @@ class SettledBet:
 
 @dataclass(frozen=True, slots=True)
 class Results:
-    """The settled bets in each of the two tokens, in the order in which their markets ended."""
+    """The settled bets in each token, in the order in which their markets ended."""
 
     stock: Sequence[SettledBet] = ()
     agent: Sequence[SettledBet] = ()
@@ -57,8 +55,7 @@ class Results:
 
 
 def collect_results(stock: OwnerBody, agent: Json | None) -> Results:
-    """Collect an address's results from its positions. The refund of a stake that was never accepted is neither profit
-    nor loss."""
+    """Collect results from an address's positions. A stake that was never accepted is neither profit nor loss."""
     bets = [] if agent is None else agent["positions"]
     return Results(
         _in_order(
@@ -75,7 +72,7 @@ def collect_results(stock: OwnerBody, agent: Json | None) -> Results:
 
 
 def results_chart(results: Results, now: int) -> Chart | None:
-    """Chart the running total of each token's results. Return None if no bet is settled."""
+    """Chart the running total of each token's results, or return None if no bet is settled."""
     both = [*results.stock, *results.agent]
     if not both:
         return None
@@ -168,9 +165,7 @@ class PortfolioPage:
         return await self._pages.answer(request, page, None, render, PRIVATE, status)
 
     async def _agent_bets(self, owner: str) -> Json | None:
-        book = (
-            None
-            if self._agent is None
-            else await await_or_none(self._agent.positions_page(owner, AGENT_BETS_SHOWN, None))
-        )
+        if self._agent is None:
+            return None
+        book = await await_or_none(self._agent.positions_page(owner, AGENT_BETS_SHOWN, None))
         return None if book is None else loads(book)

@@ -1,5 +1,5 @@
-"""The API reference for people: /docs, and a page for each group of operations. A page lists the parameters and
-responses of each operation and has a form to try it. All pages are generated from the OpenAPI document."""
+"""The API reference for people, from the OpenAPI document: /docs, and a page for each group of operations, with their
+parameters, responses and a form to try them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ GROUP_TITLES = {
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A page of the reference, with those operations of one surface that belong together."""
+    """A page of the reference."""
 
     slug: str
     title: str
@@ -42,8 +42,7 @@ class Group:
 
 
 class Reference:
-    """The pages of the reference. All descriptions come from the OpenAPI document. `stock` and `agent` provide existing
-    markets as sample values for the forms."""
+    """The pages of the reference. `stock` and `agent` provide existing markets as sample values for the forms."""
 
     def __init__(
         self, pages: Pages, described: ServiceDescription, stock: StockReads, agent: AgentReads | None
@@ -83,7 +82,6 @@ class Reference:
         return self._pages.render("docs.html", path="/docs", groups=self._groups, **written, **values)
 
     def _samples(self, surface: str) -> dict[str, str]:
-        """Return sample values for the forms of a surface, such as the id of a market that exists now."""
         samples = {"owner": SAMPLE_ADDRESS, "wallet": SAMPLE_ADDRESS, "address": SAMPLE_ADDRESS}
         if surface == "stock":
             overview = or_none(partial(self._stock.overview, 1))
@@ -107,14 +105,13 @@ def _operation(whole: OpenApi, operation: Operation) -> Json:
 
 
 def _is_tried(operation: Operation) -> bool:
-    """Return whether the page has a form to try the operation."""
     success = operation.answers.get(200)
     is_json = success is not None and success.content_type == JSON_TYPE
     return operation.method == "GET" and operation.security is None and is_json
 
 
 def _used(whole: OpenApi, group: Group) -> set[str]:
-    """Return the names of all schemas that the operations of a group use, directly or indirectly."""
+    """Return the schemas that a group's operations use, directly or indirectly."""
     names: set[str] = set()
     waiting = [name for each in group.operations for name in _named(_operation(whole, each))]
     while waiting:
@@ -135,7 +132,7 @@ def _groups(surfaces: tuple[Surface, ...]) -> Iterator[Group]:
 
 
 def _named(value: Any) -> Iterator[str]:
-    """Yield the names of the schemas that an OpenAPI description refers to."""
+    """Yield the schemas to which an OpenAPI description refers."""
     if isinstance(value, Mapping):
         if "$ref" in value:
             yield value["$ref"].rpartition("/")[2]
@@ -147,7 +144,7 @@ def _named(value: Any) -> Iterator[str]:
 
 
 def described_type(schema: Json) -> Markup:
-    """Render the type that a schema describes, as a link if the type is a named schema."""
+    """Render a schema's type, as a link if it has a name."""
     if "$ref" in schema:
         name = schema["$ref"].rpartition("/")[2]
         return Markup('<a href="#schema-{0}"><code>{0}</code></a>').format(name)
@@ -169,7 +166,7 @@ def _plain_type(schema: Json) -> str:
 
 
 def paragraphs(text: str) -> Markup:
-    """Render a description in simple Markdown, which consists of paragraphs and bullet lists."""
+    """Render a description with paragraphs and bullet lists."""
     blocks = []
     for block in re.split(r"\n\s*\n", text.strip()):
         if block.startswith("- "):

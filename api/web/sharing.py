@@ -1,7 +1,6 @@
-"""PNG pictures, drawn and served here: the icons, and the cards that are shown where a page is shared.
+"""PNG pictures: the icons, and the cards that other sites show for a shared page.
 
-Each card is drawn at most once per `FRESH_SECONDS` and cached. Cards are drawn one at a time in a thread, so drawing
-never takes more than part of one core. The font is the one that Pillow contains.
+Cards are drawn one at a time in a thread, so drawing never takes more than part of one core.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ MARGIN = 72
 INK, QUIET, GROUND, LINE = "#1a1c20", "#5c5f66", "#faf9f6", "#e2dfd6"
 TONES = ("#0a6b4a", "#a8361f")
 BRAND, ON_BRAND = "#1d2b64", "#ffffff"
-# With this few colours a picture is a third of the size and looks the same.
+# With so few colours, a picture is a third of the size and looks the same.
 COLOURS = 48
 HEADLINE_LINES = 3
 # The mark of the site (mark.svg), in its own 32 units.
@@ -39,8 +38,7 @@ MARK = ((7, 20), (13, 12), (18, 17), (25, 8))
 
 @dataclass(frozen=True, slots=True)
 class ShareCard:
-    """The content of a share card: a headline, at most two odds in tenths of a percent, and a line about the market's
-    end."""
+    """The content of a share card. Odds are in tenths of a percent; `foot` is about the market's end."""
 
     headline: str
     odds: Sequence[tuple[str, int]] = ()
@@ -48,7 +46,7 @@ class ShareCard:
 
 
 def draw_card(card: ShareCard) -> bytes:
-    """Draw a card of 1200 by 630 pixels, the size that all services accept."""
+    """Draw a card in the size that all services accept."""
     picture = Image.new("RGB", (WIDTH, HEIGHT), GROUND)
     pen = ImageDraw.Draw(picture)
     _mark(pen, MARGIN, 56, 64)
@@ -73,18 +71,14 @@ def _odds(pen: ImageDraw.ImageDraw, odds: Sequence[tuple[str, int]]) -> None:
     pen.rounded_rectangle((MARGIN, 506, end, 530), 12, fill=TONES[1])
     if split > MARGIN + 24:
         pen.rounded_rectangle((MARGIN, 506, split, 530), 12, fill=TONES[0])
-    for label, value, x, anchor, tone in (
-        (left, share, MARGIN, "ls", TONES[0]),
-        (right, other, end, "rs", TONES[1]),
-    ):
+    for label, value, x, anchor, tone in ((left, share, MARGIN, "ls", TONES[0]), (right, other, end, "rs", TONES[1])):
         (name, *_) = wrapped(label, 40, (end - MARGIN) // 2 - 160, 1) or [""]
         text = f"{name} {value // 10}.{value % 10}%"
         pen.text((x, 484), text, fill=tone, font=_font(40), anchor=anchor, stroke_width=1, stroke_fill=tone)
 
 
 def wrapped(text: str, size: int, width: int, most: int) -> list[str]:
-    """Wrap text into at most `most` lines that are no wider than `width`. Text that does not fit is cut off with three
-    dots."""
+    """Wrap text into at most `most` lines of at most `width`. Text that does not fit is cut off with three dots."""
     font = _font(size)
     lines: list[str] = []
     for word in text.split():
@@ -107,7 +101,7 @@ def wrapped(text: str, size: int, width: int, most: int) -> list[str]:
 
 @cache
 def draw_icon(size: int) -> bytes:
-    """Draw the site's mark. It fills the square, so that a phone can crop the icon to any shape."""
+    """Draw the site's mark. It fills the square, so that a phone can crop it to any shape."""
     drawn = Image.new("RGB", (size * 4, size * 4), BRAND)
     _mark(ImageDraw.Draw(drawn), 0, 0, size * 4, rounded=False)
     return _png(drawn.resize((size, size), Image.Resampling.LANCZOS))
@@ -140,15 +134,14 @@ CACHE = "public, max-age=300"
 ICON_CACHE = "public, max-age=86400"
 FRESH_SECONDS = 60.0
 CACHED_BYTES = 16_000_000
-# Beyond this many waiting requests, in total or from one address, a request gets a Retry-After: crawlers come back.
+# The most waiting requests, in total and from one address. Others get a Retry-After, and crawlers come back.
 MAX_WAITING, MAX_WAITING_EACH = 16, 4
 SITE = ShareCard("Prediction markets you can verify on chain", foot="Your promised payout only rises")
 STATES = {"closed": "Closed, being settled", "resolved": "Resolved", "void": "Void: every stake is returned"}
 
 
 class SharePictures:
-    """The share cards of markets and of the site, and the site's icons. `caller`: returns a request's address. The
-    waiting drawings of each address are limited, so that no address can fill the queue."""
+    """The share cards and icons. `caller` returns a request's address, so that no address can fill the queue."""
 
     def __init__(self, stock: StockReads, agent: AgentReads | None, caller: Callable[[web.Request], str]) -> None:
         self._stock = stock
@@ -166,7 +159,7 @@ class SharePictures:
 
     async def stock_market(self, request: web.Request) -> web.StreamResponse:
         name = request.match_info["id"]
-        detail, _ = await self._stock.shown(name)  # a 404 before anything is cached under this name
+        detail, _ = await self._stock.shown(name)  # an unknown name must raise before the cache gets an entry
 
         async def card() -> ShareCard:
             return stock_card(detail)
@@ -189,8 +182,8 @@ class SharePictures:
         return Rendered(draw_icon(int(request.match_info["size"])), ICON_CACHE, content_type=PNG).response(request)
 
     async def _picture(self, request: web.Request, name: str, card: Callable[[], Awaitable[ShareCard]]) -> Rendered:
-        """Return this minute's picture. Concurrent requests share one drawing. The drawing counts against the limit of
-        the first caller until it is done, even if every client has disconnected."""
+        """Return this minute's picture. Concurrent requests share one drawing, which counts against the limit of the
+        first caller until it is done."""
         caller = self._caller(request)
 
         async def draw() -> Rendered:
@@ -214,7 +207,6 @@ def _minute() -> int:
 
 
 def stock_card(detail: MarketDetailBody) -> ShareCard:
-    """Make the card of a stock market from the body of `GET /api/markets/{id}`."""
     market = detail.market
     pools = [int(book.principal) for book in detail.books]
     up = pools[0] * 1000 // sum(pools) if any(pools) else 500
@@ -228,7 +220,7 @@ def stock_card(detail: MarketDetailBody) -> ShareCard:
 
 
 def agent_card(market: Json, result: Json) -> ShareCard:
-    """Make the card of an agent market. If the market has more than two outcomes, the card shows no odds."""
+    """Make an agent market's card, without odds if there are more than two outcomes."""
     odds: tuple[tuple[str, int], ...] = ()
     if market["odds"] is not None and market["odds"]["yesPriceCents"] is not None:
         first = int(market["odds"]["yesPriceCents"] * 10)

@@ -1,7 +1,6 @@
-"""A stock market's page: its history, its charts, the call that settles it, and the page itself.
+"""A stock market's page: its history, its charts, and the call that settles it.
 
-The page is made from the body of `GET /api/markets/{id}` and from the market's history in the index. Amounts are token
-units (6 decimals), rounded down as in the contract, so they equal the contract's own numbers.
+Amounts are token units (6 decimals), rounded down as in the contract, so they equal the contract's own numbers.
 """
 
 from __future__ import annotations
@@ -38,15 +37,14 @@ from core.stock.vested import UP, S
 
 log = get_logger(__name__)
 
-# The most points cached for all markets. Each market counts as POINTS_EACH more.
+# The most points cached for all markets. Each market counts as another POINTS_EACH.
 MAX_POINTS, POINTS_EACH = 50_000, 200
 MAX_READINGS = 600
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """A finished batch: the time of its last entry, the accepted amounts, and the accumulators (times 1e18) after the
-    batch."""
+    """A finished batch. `at` is the time of its last entry; the accumulators `acc` (times 1e18) are those after it."""
 
     vintage: int
     at: int
@@ -56,15 +54,15 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class MarketPast:
-    """The history of a market. `readings`: pairs of Unix seconds and an answer with 8 decimals. `batches`: all finished
-    batches, including that of the seed. Both start with the oldest."""
+    """A market's history, oldest first: readings (Unix seconds, answer with 8 decimals) and finished batches, including
+    the seed's."""
 
     readings: tuple[tuple[int, int], ...] = ()
     batches: tuple[Batch, ...] = ()
 
 
 class ChartHistory:
-    """A cache of stock markets' histories, which the charts show."""
+    """A cache of markets' histories."""
 
     def __init__(self, engine: AsyncEngine, chain_id: int) -> None:
         self._engine = engine
@@ -74,14 +72,14 @@ class ChartHistory:
         )
 
     async def get(self, market_id: str, feed: str, start: int, end: int, stamp: Hashable) -> MarketPast:
-        """Return a market's history from the time `start` on. If `stamp` has changed, the history is read again."""
+        """Return a market's history from `start` on, read again if `stamp` has changed."""
         cached = self._pasts.get(market_id)
         if cached is not None and cached[0] == stamp:
             return cached[1]
         try:
             past = await self._read(int(market_id), bytes_of(feed), start, end)
         except DATABASE_ERRORS as error:
-            log.warning("failed to read the history of a market", action="pages.index_unreadable", why=error)
+            log.warning("failed to read a market's history", action="pages.index_unreadable", why=error)
             return MarketPast() if cached is None else cached[1]
         self._pasts[market_id] = (stamp, past)
         return past
@@ -107,16 +105,13 @@ class ChartHistory:
         async with asyncio.timeout(5), self._engine.connect() as connection:
             first = [(row.updated_at, row.answer) for row in await connection.execute(before)]
             rest = [(row.updated_at, row.answer) for row in await connection.execute(within)]
-            matched = [
-                Batch(
-                    row.vintage,
-                    row.at,
-                    (row.accepted_up, row.accepted_down),
-                    (row.entry_acc_up, row.entry_acc_down),
-                )
-                for row in await connection.execute(batches)
-            ]
+            matched = [_batch(row) for row in await connection.execute(batches)]
         return MarketPast(tuple(first + rest[::-1]), tuple(matched))
+
+
+def _batch(row: Any) -> Batch:
+    accepted, acc = (row.accepted_up, row.accepted_down), (row.entry_acc_up, row.entry_acc_down)
+    return Batch(row.vintage, row.at, accepted, acc)
 
 
 POSITIONS_SHOWN = 100
@@ -124,8 +119,8 @@ POSITIONS_SHOWN = 100
 
 @dataclass(frozen=True, slots=True)
 class SettlingCall:
-    """The call that ends the market now, which anyone can send. `call`: None while no call can end the market. `ours`:
-    the time when our keeper sends the call."""
+    """The call that ends the market now, which anyone can send, or None while there is none. `ours` is when the keeper
+    sends it."""
 
     sentence: str
     name: str
@@ -138,13 +133,13 @@ class SettlingCall:
 
 
 def without_empty_readings(market: MarketBody) -> MarketBody:
-    """Return the market with None in place of missing readings. After the strike the API has zeros in place of them."""
+    """Replace missing readings by None. After the strike, the API has zeros in their place."""
     strike, live = (None if each is None or each.answer == "0" else each for each in (market.strike, market.live))
     return structs.replace(market, strike=strike, live=live)
 
 
 def settling_call(detail: MarketDetailBody, contracts: StockContracts) -> SettlingCall | None:
-    """Return the call that settles the market. Return None before the bell and after settlement."""
+    """Return the call that settles the market, or None before the bell and after settlement."""
     market, now = detail.market, detail.head.timestamp
     preview, finder = detail.preview, detail.finder
     if detail.resolution is not None or preview is None or finder is None:
@@ -166,7 +161,7 @@ def settling_call(detail: MarketDetailBody, contracts: StockContracts) -> Settli
     )
 
 
-# By the resolver's status: what anyone can do, and when the keeper does it.
+# What anyone can do at each status of the resolver, and when the keeper does it.
 _DECIDED = "The two readings decide {}. Anyone can settle the market now; the contract checks both readings itself."
 _AT_ONCE = "two minutes after the bell"
 _ENDINGS = {
@@ -237,8 +232,8 @@ def price_chart(detail: MarketDetailBody, past: MarketPast) -> Chart:
 
 
 def chart_range(market: MarketBody, now: int) -> tuple[int, int]:
-    """Return the time range of the price chart. It goes from shortly before the strike to the bell. Long before the
-    strike, it is the time since the listing."""
+    """Return the price chart's time range: from shortly before the strike to the bell or, long before the strike, since
+    the listing."""
     strike_at, final_at = market.strike_time, market.final_time
     length = final_at - strike_at
     if now < strike_at - length:
@@ -247,7 +242,7 @@ def chart_range(market: MarketBody, now: int) -> tuple[int, int]:
 
 
 def book_chart(detail: MarketDetailBody, past: MarketPast) -> Chart | None:
-    """Chart the amount that each side had accepted after each batch."""
+    """Chart what each side had accepted after each batch."""
     batches = past.batches
     if len(batches) < 2:
         return None
@@ -281,8 +276,7 @@ def book_chart(detail: MarketDetailBody, past: MarketPast) -> Chart | None:
 
 
 def accrual_chart(detail: MarketDetailBody, past: MarketPast, position: PositionBody) -> Chart | None:
-    """Chart the payout of a position if its side wins, after each batch since the position's own. The payout only
-    rises."""
+    """Chart a position's payout if its side wins, which only rises, after each batch since its own."""
     if position.accepted is None:
         return None
     market = detail.market
@@ -317,14 +311,12 @@ def _at(batch: Batch, market: MarketBody) -> int:
 
 
 def _two_decimals(value: int | str, decimals: int = 8) -> str:
-    """Format a value with two decimals, rounded down. Use this for chart labels only."""
+    """Format a value for a chart label, rounded down."""
     cents = int(value) * 100 // 10**decimals
     return f"{cents // 100:,}.{cents % 100:02d}"
 
 
 class StockPages:
-    """The pages of the stock markets."""
-
     def __init__(self, pages: Pages, reads: StockReads, history: ChartHistory, deployment: Deployment) -> None:
         self._pages = pages
         self._reads = reads

@@ -1,4 +1,4 @@
-"""The assembly of the pages. They read from the other surfaces in process, never over HTTP."""
+"""The assembly of the pages, which read from the other surfaces in process."""
 
 from __future__ import annotations
 
@@ -7,15 +7,13 @@ from functools import partial
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
-import orjson
 from aiohttp import web
 from eth_account import Account
 from pydantic import SecretStr
 
 from api.agent.chain import TOKEN_SYMBOL
-from api.agent.errors import CATALOGUE
 from api.agent.reads import AgentReads
-from api.caching import JSON, NO_STORE, json_response
+from api.caching import NO_STORE, json_response
 from api.context import Context
 from api.cup.service import CupService
 from api.limits import RequestQuota, caller_ip
@@ -29,13 +27,13 @@ from api.web.agent import agent_market_page
 from api.web.assets import PREFIX as ASSETS
 from api.web.assets import load_assets
 from api.web.cup import CupPages
-from api.web.documents import APP, MANIFEST, ROBOTS, XML, Sitemap, guide_text, identity_document, paid_resources
+from api.web.documents import XML, Sitemap, documents
 from api.web.home import HomePage, MarketActivity
 from api.web.portfolio import PortfolioPage
 from api.web.reference import Reference
 from api.web.sharing import PNG, SharePictures
 from api.web.stock import ChartHistory, StockPages
-from api.web.templating import HTML, NAVIGATION, SECURITY, TEXT, Pages, fixed
+from api.web.templating import HTML, NAVIGATION, SECURITY, Pages, fixed
 from core.config import Settings
 from core.contracts.deployments import Deployment, load_deployment
 from core.errors import ConfigError
@@ -45,8 +43,7 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 async def pages_surface(context: Context, made: Sequence[Surface]) -> Surface:
-    """Make the pages of the surfaces in `made`. Pages of agent markets are left out while the agent API is switched
-    off."""
+    """Make the pages of the surfaces in `made`: of agent markets only if the agent API is switched on."""
     settings = context.settings
     stock = load_deployment(settings.chain("stock").deployment_file)
     base = load_deployment(settings.chain("base").deployment_file)
@@ -64,7 +61,7 @@ async def pages_surface(context: Context, made: Sequence[Surface]) -> Surface:
         _page(f"{ASSETS}{{name}}", assets.serve, "A static file", "text/css"),
         *_pages(context, pages, made, agent, stock, base),
     ]
-    for path, body, summary, content_type in _documents(pages, origin, base, stock, agent, context.attester):
+    for path, body, summary, content_type in documents(pages, origin, base, stock, agent, context.attester):
         operations.append(_page(path, await fixed(body, content_type), summary, content_type))
     quota = RequestQuota(context.limits, settings, DocumentedAnswer("Too many requests."), pages=True)
     return Surface(
@@ -121,32 +118,9 @@ def _pages(
         yield _page("/markets/{id}/share.png", pictures.agent_market, "A market's picture", PNG)
 
 
-def _documents(
-    pages: Pages, origin: str, base: Deployment, stock: Deployment, agent: AgentReads | None, attester: str | None
-) -> Iterator[tuple[str, bytes, str, str]]:
-    """Yield the path, the bytes, the summary and the content type of each document that never changes while the process
-    runs."""
-    guide, errors = guide_text(pages, base, stock), pages.render("errors.txt", catalogue=CATALOGUE)
-    yield "/robots.txt", ROBOTS.format(origin=origin).encode(), "What crawlers may read", TEXT
-    yield "/manifest.webmanifest", orjson.dumps(APP), "The site as an app", MANIFEST
-    yield "/agents.txt", guide, "The guide for agents", TEXT
-    yield "/errors.txt", errors, "Every error code with cause and next step", TEXT
-    yield "/llms.txt", pages.render("llms.txt"), "Where a model finds what", TEXT
-    yield "/llms-full.txt", b"\n\n".join((guide, errors)), "The guide and the errors in one file", TEXT
-    if agent is not None:
-        yield "/.well-known/x402", paid_resources(origin), "What is paid through x402 here", JSON
-        if attester is not None:
-            identity = identity_document(origin, attester, base.chain_id)
-            yield "/.well-known/did.json", identity, "Who signs in this origin's name", JSON
-
-
 def local_nodes(settings: Settings, deployments: Sequence[Deployment]) -> dict[str, str]:
-    """Return the URLs of this machine's nodes by chain, for wallets to use. Return none unless every chain is a local
-    one.
-
-    The URLs of a live deployment are never returned, because it may use a gateway on this machine whose URL contains a
-    key.
-    """
+    """Return the URLs of this machine's nodes by chain, for wallets to use, if every chain is local. A live
+    deployment's are never returned: it may use a gateway on this machine whose URL contains a key."""
     if any(each.kind != "local" for each in deployments):
         return {}
     urls = {name: settings.chain(name).rpc_urls[:1] for name in ("stock", "base")}
@@ -154,7 +128,7 @@ def local_nodes(settings: Settings, deployments: Sequence[Deployment]) -> dict[s
 
 
 def chain_for_wallets(node: str | None, deployment: Deployment, settler: str, symbol: str) -> dict[str, Any]:
-    """Return the data that a wallet needs to add a chain and to display a bet on that chain."""
+    """Return what a wallet needs to add a chain and to show a bet on it."""
     token = deployment.token(symbol)
     return {
         "id": deployment.chain_id,
@@ -168,8 +142,7 @@ def chain_for_wallets(node: str | None, deployment: Deployment, settler: str, sy
 
 
 def demo_wallet(key: SecretStr | None, deployments: Iterable[Deployment]) -> dict[str, str] | None:
-    """Return a funded key with which all visitors may bet, or None if none is set. Raise ConfigError if a chain is not
-    local, because it may have real money."""
+    """Return the funded key with which all visitors may bet, if one is set. Raise ConfigError if a chain is live."""
     if key is None:
         return None
     if live := [each.name for each in deployments if each.kind != "local"]:
@@ -190,8 +163,7 @@ def _page(path: str, handler: Handler, summary: str, content_type: str = HTML) -
 
 
 def _temporary_500_as_503(handler: Handler) -> Handler:
-    """Return a handler that turns a temporary 500 into a 503 for browsers and crawlers. The agent API's specification
-    demands the 500."""
+    """Turn the temporary 500 that the agent API's specification demands into a 503 for browsers and crawlers."""
 
     async def handled(request: web.Request) -> web.StreamResponse:
         try:
@@ -205,7 +177,7 @@ def _temporary_500_as_503(handler: Handler) -> Handler:
 
 
 def _error(pages: Pages, request: web.Request, problem: Problem) -> web.StreamResponse:
-    """Answer an error with a page. Under /api, answer with JSON instead."""
+    """Return an error as a page, or as JSON under /api."""
     if request.path == "/api" or request.path.startswith("/api/"):
         return json_response(problem.body, problem.status, headers=problem.headers)
     body = pages.render("error.html", path="", problem=problem)

@@ -1,5 +1,5 @@
 """The rendering of pages with Jinja2. Pages are cached until their content changes, and sent with a strict
-Content-Security-Policy and a strong ETag. Every value is escaped unless one of our functions returned it as markup."""
+Content-Security-Policy and a strong ETag. Values are escaped unless a function returned them as markup."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ HTML = "text/html; charset=utf-8"
 TEXT = "text/plain; charset=utf-8"
 # Revalidated each time, and answered 304 while unchanged.
 REVALIDATE = "no-cache"
-# A page about an address may be cached by the caller only.
+# Only the caller may cache a page about an address.
 PRIVATE = "private, no-cache"
 # Changes only with a new version of the service.
 FIXED = "public, max-age=300"
@@ -43,7 +43,7 @@ SECURITY = {
 
 
 async def fixed(body: bytes, content_type: str) -> Handler:
-    """Make a handler that always answers with these bytes."""
+    """Make a handler that always returns these bytes."""
     rendered = await Rendered.make(body, FIXED, content_type=content_type)
 
     async def serve(request: web.Request) -> web.StreamResponse:
@@ -56,14 +56,13 @@ ADDRESS = re.compile(r"0[xX][0-9a-fA-F]{40}")
 
 
 def owner_of(request: web.Request) -> str | None:
-    """Return the owner's address from the query in lower case. Return None if the query has none."""
+    """Return the owner's address in the query, in lower case."""
     text = request.query.get("owner", "").strip()
     return text.lower() if ADDRESS.fullmatch(text) else None
 
 
 def or_none(read: Callable[[], T]) -> T | None:
-    """Return the result of `read`, or None if it raises a refusal. One unavailable part must not take down the whole
-    page."""
+    """Return None if `read` raises a Problem: one unavailable part must not take down the page."""
     try:
         return read()
     except Problem:
@@ -71,7 +70,7 @@ def or_none(read: Callable[[], T]) -> T | None:
 
 
 async def await_or_none(reading: Awaitable[T]) -> T | None:
-    """Return the result of `reading`, or None if it raises a refusal. This is `or_none` for an awaitable."""
+    """Do the same as `or_none` for an awaitable."""
     try:
         return await reading
     except Problem:
@@ -79,7 +78,7 @@ async def await_or_none(reading: Awaitable[T]) -> T | None:
 
 
 def exact(body: object) -> Any:
-    """Convert a body of the API to builtins for a template. Numbers stay exact."""
+    """Convert a body to builtins for a template, with exact numbers."""
     return loads(to_json(body))
 
 
@@ -98,8 +97,7 @@ NAVIGATION = (
 
 
 class Pages:
-    """The templates, and a cache of rendered pages. `origin`: the site's public URL. `wallets`: the settings for
-    wallets, by network. `explorers`: the URLs of the block explorers, by network."""
+    """The templates, and a cache of rendered pages. `explorers` are block explorers by network."""
 
     def __init__(
         self, assets: Assets, origin: str, wallets: Mapping[str, Any], explorers: Mapping[str, str | None]
@@ -108,7 +106,7 @@ class Pages:
         self._pages: VersionedCache[Hashable, Rendered] = VersionedCache(CACHED_BYTES, lambda page: page.size)
         self._environment = Environment(
             loader=FileSystemLoader(TEMPLATES),
-            # Templates that are not pages are plain text, and served as such.
+            # Templates that are not pages are plain text.
             autoescape=select_autoescape(enabled_extensions=("html",), disabled_extensions=("txt",), default=True),
             undefined=StrictUndefined,
             trim_blocks=True,
@@ -151,7 +149,7 @@ class Pages:
         cache: str = REVALIDATE,
         content_type: str = HTML,
     ) -> Rendered:
-        """Return the cached page. If its stamp has changed, render the page again, once for all concurrent requests."""
+        """Return the cached page, rendered again, once for all concurrent requests, if its stamp has changed."""
 
         async def make() -> Rendered:
             return await Rendered.make(await render(), cache, content_type=content_type)
@@ -172,7 +170,7 @@ class Pages:
         return response
 
     def static_page(self, page: str, render: Callable[[], bytes]) -> Handler:
-        """Make a handler for a page that never changes. The page is rendered at the first request."""
+        """Make a handler for a page that never changes."""
 
         async def once() -> bytes:
             return render()
@@ -183,7 +181,6 @@ class Pages:
         return serve
 
     def _tx(self, tx: str | None, network: str = "stock", label: str | None = None) -> Markup:
-        """Render the hash of a transaction. The hash is a link if the network has a block explorer."""
         if not tx:
             return figures.NONE
         return self._named(network, "tx", tx, label)
@@ -211,9 +208,8 @@ _TAG = re.compile(r"<[^>]*>")
 
 
 def label_cells(page: str) -> str:
-    """Add the column's name as `data-label` to each cell of a table with a head. On a phone, rows become cards with
-    these labels, so templates need not repeat the headers. This works only on our own markup, in which values are
-    escaped."""
+    """Add the column's name as `data-label` to each cell of a table with a head: on a phone, rows become cards with
+    these labels. This works only on templates' markup, in which values are escaped."""
     return _TABLE.sub(lambda table: _label_table(table[0]), page)
 
 
