@@ -162,7 +162,7 @@ def test_reading_needs_no_script(site: Site, visitor: Visitor) -> None:
     shows("roulette", "Which colour will the ball land on?", "Commitment, shown before the first bet")
     shows("cup", "The board", "Paper markets")
     shows("how", "69.16", "4.45", "3.4583")
-    shows("owner", "payout if right", "48.18", "The running total of all settled bets of this address.")
+    shows("owner", "payout if right", "48.18", "This is the running total of all settled bets of this address.")
     said = "+48.18 USDG over 2 bets."  # 20 paid 68.18, and a void market's 3 given back
     assert page.locator("#results .chart").text_content() == said
 
@@ -228,7 +228,7 @@ def test_the_guide_is_plain_text(site: Site, visitor: Visitor) -> None:
     for needed in (
         "#errors",
         "slippage_exceeded",
-        "SOME CLIENTS REFUSE LARGER PAYMENTS IN YOUR OWN PROCESS",
+        "SOME CLIENTS REFUSE LARGER PAYMENTS BEFORE THEY SEND ANYTHING",
         "set_spend_controls",
         "/api/relay/typed-data",
     ):

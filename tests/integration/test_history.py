@@ -334,7 +334,7 @@ async def test_a_wallets_history_comes_in_pages_and_its_sums_are_of_all(rig: Rig
     held = page.partition('id="held"')[2].partition("</section>")[0]
     assert len(re.findall(r'<th [^>]*scope="row"', held)) == len(ids) - 5
     assert (
-        "The running total of the bets listed on this page only"
+        "This is the running total of the bets on this page only"
         in page.partition('id="results"')[2].partition("</section>")[0]
     )
     assert "Older positions" not in page
