@@ -131,38 +131,32 @@ class Operation:
 
     def measured(self) -> Handler:
         """Return the handler with metrics. The log lines of a timed operation also have the request id."""
-        return _timed(self) if self.timed else _counted(self)
+        handler, counts = self.handler, {200: REQUESTS.labels(self.id, "200")}
 
+        async def counted(request: web.Request) -> web.StreamResponse:
+            status = 500
+            try:
+                response = await handler(request)
+                status = response.status
+                return response
+            except Problem as problem:
+                status = problem.status
+                raise
+            finally:
+                count = counts.get(status)
+                if count is None:
+                    count = counts[status] = REQUESTS.labels(self.id, str(status))
+                count.inc()
 
-def _counted(operation: Operation) -> Handler:
-    handler, counts = operation.handler, {200: REQUESTS.labels(operation.id, "200")}
+        if not self.timed:
+            return counted
+        seconds = SECONDS.labels(self.id)
 
-    async def counted(request: web.Request) -> web.StreamResponse:
-        status = 500
-        try:
-            response = await handler(request)
-            status = response.status
-            return response
-        except Problem as problem:
-            status = problem.status
-            raise
-        finally:
-            count = counts.get(status)
-            if count is None:
-                count = counts[status] = REQUESTS.labels(operation.id, str(status))
-            count.inc()
+        async def timed(request: web.Request) -> web.StreamResponse:
+            with request_context(request_id(request)), seconds.time():
+                return await counted(request)
 
-    return counted
-
-
-def _timed(operation: Operation) -> Handler:
-    counted, seconds = _counted(operation), SECONDS.labels(operation.id)
-
-    async def timed(request: web.Request) -> web.StreamResponse:
-        with request_context(request_id(request)), seconds.time():
-            return await counted(request)
-
-    return timed
+        return timed
 
 
 # Any origin is allowed, because nothing here is authorized by cookies. Every response carries these headers, because a

@@ -85,29 +85,18 @@ async def read_body(request: web.Request, *, limit: int) -> bytes:
 def reject_duplicate_fields(body: bytes) -> None:
     """Refuse JSON in which an object has a field twice, because parsers differ in which one they use."""
     try:
-        json.loads(body, object_pairs_hook=_pairs, parse_int=str, parse_float=str)
-    except _DuplicateField as duplicate:
-        raise invalid(
-            f"The body has the field {duplicate.name!r} twice.",
-            details=[{"field": duplicate.name, "problem": "is given twice"}],
-        ) from None
+        json.loads(body, object_pairs_hook=_reject_duplicates, parse_int=str, parse_float=str)
     except RecursionError:
         raise invalid("The body is nested too deeply.", details=body_details("is nested too deeply")) from None
 
 
-class _DuplicateField(Exception):
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
-        self.name = name[:64]
-
-
-def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    values: dict[str, Any] = {}
-    for name, value in pairs:
-        if name in values:
-            raise _DuplicateField(name)
-        values[name] = value
-    return values
+def _reject_duplicates(pairs: list[tuple[str, Any]]) -> None:
+    names = set()
+    for name, _ in pairs:
+        if name in names:
+            details = [{"field": name[:64], "problem": "is given twice"}]
+            raise invalid(f"The body has the field {name[:64]!r} twice.", details=details)
+        names.add(name)
 
 
 def body_details(problem: str) -> list[dict[str, str]]:

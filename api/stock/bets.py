@@ -1,9 +1,7 @@
 """Stock bets: the message that a bettor signs, a bet as it was submitted, its attempts in `relay_bet`, and the search
 for the transaction that placed it.
 
-A bet is the token's EIP-712 ReceiveWithAuthorization with the settler's entry nonce:
-
-nonce = keccak256(abi.encode(ENTER_TYPEHASH, chainId, settler, marketId, outcome, amount, salt))
+A bet is the token's EIP-712 ReceiveWithAuthorization with the settler's entry nonce (NONCE_FORMULA).
 """
 
 from __future__ import annotations
@@ -126,6 +124,12 @@ class StockBet:
         )
 
     @property
+    def key(self) -> BetKey:
+        signer, nonce = bytes_of(self.signer), self.nonce
+        values = {"chain_id": self.chain_id, "signer": signer, "nonce": nonce}
+        return BetKey(values, f"relay:{self.chain_id}:{signer.hex()}:{nonce.hex()}")
+
+    @property
     def authorization(self) -> Authorization:
         """Return the authorization without a signature."""
         return Authorization(self.signer, self.settler, self.amount, self.valid_after, self.valid_before, self.nonce)
@@ -194,7 +198,7 @@ class RelayedBet:
         is_signed = signer_of(bet.digest(token), usual) == bet.signer
         call = bet.call(contracts.settler, usual if is_signed else signature)
         signed = SignedCall("enter", chain_id, call, bet.authorization)
-        return cls(bet, is_signed, signed, bet_key(bet), body.chain_id, body.service_vpm)
+        return cls(bet, is_signed, signed, bet.key, body.chain_id, body.service_vpm)
 
     @property
     def nonce_hex(self) -> str:
@@ -204,12 +208,6 @@ class RelayedBet:
     def row(self) -> dict[str, Any]:
         """Return the columns of the bet's row besides its key. A new attempt voids an earlier confirmation."""
         return {"market_id": self.bet.market_id, "amount": self.bet.amount, "confirmation_sent_at": None}
-
-
-def bet_key(bet: StockBet) -> BetKey:
-    signer, nonce = bytes_of(bet.signer), bet.nonce
-    values = {"chain_id": bet.chain_id, "signer": signer, "nonce": nonce}
-    return BetKey(values, f"relay:{bet.chain_id}:{signer.hex()}:{nonce.hex()}")
 
 
 # Joined by `entered_by`, because the owner of a transferred position did not place it, and by `entered_at`, which is

@@ -41,19 +41,15 @@ def question(market: ListedMarket) -> str:
 
 
 def status(phase: Phase, winner: int | None) -> str:
-    match phase:
-        case Phase.OPENS:
-            return "opens, taking bets before the strike"
-        case Phase.LIVE:
-            return "live, taking bets until the bell"
-        case Phase.FROZEN:
-            return "frozen, waiting for its resolution"
-        case Phase.RESOLVED:
-            return f"resolved {SIDES[winner or 0]}"
-        case Phase.VOID:
-            return "void"
+    return f"resolved {SIDES[winner or 0]}" if phase is Phase.RESOLVED else _STATUSES[phase]
 
 
+_STATUSES = {
+    Phase.OPENS: "opens, taking bets before the strike",
+    Phase.LIVE: "live, taking bets until the bell",
+    Phase.FROZEN: "frozen, waiting for its resolution",
+    Phase.VOID: "void",
+}
 UNREADABLE = "the feed cannot be read right now; this is its last good round"
 
 

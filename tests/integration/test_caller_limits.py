@@ -76,7 +76,6 @@ def a_bet(number: int) -> dict[str, object]:
 
 
 async def test_what_is_made_for_one_request_alone_is_made_so_often_for_an_address() -> None:
-    """One expensive operation without its own limit stands for all of them."""
     settings = Settings.model_validate({"DATABASE_URL": "postgresql://unused@127.0.0.1/none", "VPM_TRUST_PROXY": "1"})
     asked = RequestQuota(RateLimits("memory://"), settings, DocumentedAnswer("Too many."))
     done = []

@@ -66,8 +66,6 @@ AGENT = "/api/agent/v1"
 
 @dataclass
 class Statements:
-    """The statements sent to the index's tables, each text once with its first arguments."""
-
     sent: dict[str, Any] = field(default_factory=dict)
 
     def watch(self, context: Context) -> None:
@@ -79,7 +77,6 @@ class Statements:
             self.sent.setdefault(statement, parameters)
 
     def faults(self, url: str) -> list[str]:
-        """Return the recorded statements that touch history."""
         found = []
         with psycopg.connect(conninfo(url)) as connection:
             for statement, parameters in self.sent.items():
@@ -100,7 +97,6 @@ def _nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _rows(node: dict[str, Any]) -> float:
-    """Return how many rows one node of a plan read, including those that its filter dropped."""
     if "Relation Name" not in node:
         return 0.0
     return float((node["Actual Rows"] + node.get("Rows Removed by Filter", 0)) * node["Actual Loops"])
@@ -108,8 +104,6 @@ def _rows(node: dict[str, Any]) -> float:
 
 @dataclass
 class Rig:
-    """The service over the filled database. `names`: of the agent markets, the oldest first."""
-
     url: str
     session: aiohttp.ClientSession
     statements: Statements
@@ -131,8 +125,6 @@ class Rig:
 
 @dataclass(frozen=True)
 class Filled:
-    """The folder of deployment files that go with the module's database, and until when that is filled."""
-
     folder: Path
     at: int
 
@@ -281,7 +273,6 @@ async def test_pages_reach_every_market_once(rig: Rig) -> None:
 
 
 async def test_the_receipt_of_a_bet_is_found_without_looking_through_all_there_were(rig: Rig, filled: Filled) -> None:
-    """A page asks for it every few seconds, for every bet that is not final yet."""
     settler = load_deployment(filled.folder / "stock.json").contracts["VestedMarkets"].address
     with psycopg.connect(conninfo(rig.url), autocommit=True) as connection:
         row = connection.execute(

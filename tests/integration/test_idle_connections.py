@@ -33,8 +33,6 @@ async def test_idle_connections_are_closed_and_waiting_ones_are_not() -> None:
 
 
 async def test_a_connection_in_use_is_kept() -> None:
-    """It is idle at nearly every moment, as its answers take next to no time, and yet never for long."""
-
     async def quick(_: web.Request) -> web.Response:
         return web.Response(text="there")
 

@@ -64,9 +64,6 @@ async def _owned(connection: AsyncConnection, limit: int, before: int | None = N
     return page
 
 
-# ---------------------------------------------------------------- totals
-
-
 def _played(
     market_id: int, chance: random.Random
 ) -> tuple[VestedMarket, dict[int, Vintage], list[tuple[Position, bytes]]]:
@@ -210,9 +207,6 @@ async def test_totals_are_the_sums_of_the_views_of_all_positions(engine: AsyncEn
     assert int(totals.accepted) < int(totals.staked)
 
 
-# ---------------------------------------------------------------- what reading costs
-
-
 async def test_an_owner_of_a_hundred_thousand_positions_costs_what_one_of_a_hundred_does(
     engine: AsyncEngine, fresh_database_url: str
 ) -> None:
@@ -262,7 +256,6 @@ async def test_an_owner_of_a_hundred_thousand_positions_costs_what_one_of_a_hund
 
 
 async def _pages_read(engine: AsyncEngine, owner: bytes) -> int:
-    """Return how many database pages a page of an owner's positions and the totals read."""
     async with engine.connect() as connection:
         await connection.execution_options(isolation_level="AUTOCOMMIT")
         await connection.execute(text("VACUUM ANALYZE"))
@@ -281,9 +274,6 @@ async def _pages_read(engine: AsyncEngine, owner: bytes) -> int:
             plan = (await reading.exec_driver_sql(explain, given)).scalar_one()[0]["Plan"]
             pages += plan["Shared Hit Blocks"] + plan["Shared Read Blocks"]
     return int(pages)
-
-
-# ---------------------------------------------------------------- agent stakes
 
 
 async def test_a_wallets_stakes_are_read_by_the_page_and_summed_by_market(
@@ -322,7 +312,6 @@ POOL, SHARES = 150 * 2 * 980_003, 150 * 1_500_001
 
 
 def _store_agent_markets(connection: Connection, market: dict[str, Any]) -> None:
-    """Four markets of two outcomes: two open, one won by outcome 1, one void."""
     for number in range(4):
         ended = {
             2: {"status": int(AgentMarketStatus.RESOLVED), "winner": 1, "closed_tx": bytes(32)},

@@ -37,7 +37,6 @@ def service(
     database_url: str,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[StockService]:
-    """All three surfaces, each with something to show."""
     stock = StockChain.on(stock_chain.url, stock_chain.deployment)
     stock.push(FLAT_PRICE)
     stock.enter(wallets.DEV[1], stock.open_market(strike_in=86_400, lasts=86_400), 0, 5 * USDG)
@@ -119,7 +118,6 @@ async def test_the_origin_names_who_signs_for_it(door: Door) -> None:
 
 
 async def test_a_page_can_be_found_and_shared(door: Door) -> None:
-    """Search engines and link previews find addresses that exist, and a picture of the market."""
     _, robots = await door.get("/robots.txt")
     listed = re.search(r"^Sitemap: (.+)$", robots.decode(), re.MULTILINE)
     assert listed is not None
@@ -176,11 +174,7 @@ async def test_metrics_are_on_a_port_of_their_own(service: StockService, door: D
     assert response.status == 404
 
 
-# ---------------------------------------------------------------- errors
-
-
 async def refused(door: Door, method: str, path: str, **how: Any) -> tuple[int, str, aiohttp.ClientResponse]:
-    """The status and code of an error in its surface's own shape."""
     how["headers"] = {"X-Forwarded-For": "10.8.0.1", **how.get("headers", {})}
     async with door.session.request(method, door.url + path, **how) as response:
         body = await response.json()
@@ -222,8 +216,6 @@ async def test_wrong_methods_and_types_are_json(door: Door, path: str) -> None:
 
 @pytest.mark.parametrize("path", POSTS)
 async def test_bodies_have_a_size_limit(door: Door, path: str) -> None:
-    """The limit holds whether the length is declared first or the bytes just keep coming."""
-
     async def endless() -> AsyncIterator[bytes]:
         for _ in range(40):
             yield LARGE
@@ -272,9 +264,6 @@ async def test_no_error_reveals_internals(service: StockService, door: Door, pat
             assert not found, text
 
 
-# ---------------------------------------------------------------- values
-
-
 async def test_money_on_the_stock_surface_is_whole_units_in_text(door: Door) -> None:
     """No fraction in a body but percentages, and no number but times, counts and basis points."""
     numbers: set[str] = set()
@@ -320,9 +309,6 @@ async def test_an_address_is_taken_in_any_case(door: Door) -> None:
         assert body["wallet"] == lower
         _, body = await door.get(f"{CUP}/wallet/{spelling}")
         assert body["walletAddress"] == lower
-
-
-# ---------------------------------------------------------------- documentation
 
 
 @pytest.mark.thorough

@@ -143,8 +143,6 @@ async def test_no_answer_reveals_the_server_software(door: tuple[str, int]) -> N
 @pytest.mark.parametrize("timed", [True, False])
 @pytest.mark.parametrize("status", [200, 400, 404, 500, 503])
 async def test_every_answer_is_counted_by_its_status(timed: bool, status: int) -> None:
-    """A refusal and a fault leave the handler as exceptions, and are no less answers."""
-
     async def handler(_request: web.Request) -> web.StreamResponse:
         if status == 500:
             raise RuntimeError("a fault")
@@ -165,6 +163,5 @@ async def test_every_answer_is_counted_by_its_status(timed: bool, status: int) -
 
 
 def counted(operation: Operation, status: int) -> float:
-    """Return how many requests of this operation were answered so, by the metric."""
     labels = {"operation": operation.id, "status": str(status)}
     return REGISTRY.get_sample_value("vpm_http_requests_total", labels) or 0.0

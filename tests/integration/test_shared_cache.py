@@ -34,14 +34,11 @@ pytestmark = pytest.mark.skipif(NGINX is None, reason="there is no nginx on this
 
 @dataclass(frozen=True)
 class Fronted:
-    """The API with a cache before it."""
-
     service: StockService
     url: str
     session: aiohttp.ClientSession
 
     async def get(self, path: str, **headers: str) -> tuple[int, str | None, aiohttp.ClientResponse, bytes]:
-        """The status, what the cache says it did, the answer and its bytes as they came."""
         given = {"Accept-Encoding": "identity", **{name.replace("_", "-"): value for name, value in headers.items()}}
         async with self.session.get(self.url + path, headers=given) as response:
             return response.status, response.headers.get("X-Cache"), response, await response.read()
@@ -62,7 +59,6 @@ def service(
 
 @pytest.fixture
 async def fronted(service: StockService, tmp_path: Path) -> AsyncIterator[Fronted]:
-    """With a cache that is empty."""
     port = free_port()
     shipped = SHIPPED.read_text()
     for here, there in (

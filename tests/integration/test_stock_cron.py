@@ -42,7 +42,6 @@ async def test_a_market_is_settled_and_paid_by_cron_calls(service: StockService,
     await door.until(path, lambda body: body["market"]["phase"] in ("frozen", "resolved"))
 
     async def repeat(job: str, holds: Any) -> Any:
-        """Call the job again and again, as a scheduler does, until the market shows its effect."""
         deadline = time.monotonic() + PATIENCE
         while True:
             await run(door, job)

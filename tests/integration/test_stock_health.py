@@ -3,14 +3,10 @@ sides of it."""
 
 from __future__ import annotations
 
-import asyncio
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from aiohttp.test_utils import make_mocked_request
 
-from api.stock.health import SHARED_SECONDS, CheckBody, Health
 from core.stock.sessions import TradingDay, trading_day
 from scripts._stack import wallets
 from tests.support.service import Door
@@ -31,7 +27,6 @@ def service(stock_venue: StockService) -> StockService:
 
 
 async def finding(door: Door, chain: StockChain, name: str, *, seconds: float = PATIENCE) -> tuple[bool, str]:
-    """Return what the check says once the index and the feed watcher have reached the chain's present block."""
     block = chain.block
     body: dict[str, Any] = {}
 
@@ -81,7 +76,6 @@ async def test_what_is_left_unsettled_or_undelivered_too_long_is_named(service: 
 
 @pytest.mark.thorough
 async def test_a_losers_remainder_that_was_never_sent_is_undelivered_too(service: StockService, door: Door) -> None:
-    """The winners are paid, and the part of a losing bet that the market had no room for has not come back."""
     chain = service.chain
     chain.push(FLAT_PRICE)
     market = chain.open_market(strike_in=MINUTE, lasts=MINUTE, seed=USDG)
@@ -146,7 +140,6 @@ async def test_a_trading_day_without_its_markets_or_fresh_feeds_is_reported(serv
 
 
 async def says(door: Door, name: str, ok: bool, detail: str, *, seconds: float = PATIENCE) -> None:
-    """Wait until the check says exactly this."""
     found: dict[str, Any] = {}
 
     async def is_said() -> bool:
@@ -156,24 +149,3 @@ async def says(door: Door, name: str, ok: bool, detail: str, *, seconds: float =
         return (found["ok"], found["detail"]) == (ok, detail)
 
     await until(is_said, lambda: f"{detail!r}, not {found}", seconds, pause=0.1)
-
-
-async def test_requests_within_a_second_share_one_health_check(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = 0
-
-    async def ask(_health: Health) -> list[CheckBody]:
-        nonlocal asked
-        asked += 1
-        await asyncio.sleep(0.01)
-        return [CheckBody(name="rpc-head", ok=True, detail="there")]
-
-    monkeypatch.setattr(Health, "_ask", ask)
-    nothing: Any = SimpleNamespace(engine=None, pool=None, index=None)
-    health, request = Health(nothing, nothing), make_mocked_request("GET", "/api/health")
-    answers = await asyncio.gather(*(health.get(request) for _ in range(20)))
-    answers.append(await health.get(request))
-    assert asked == 1
-    assert {each.headers["Cache-Control"] for each in answers} == {"no-store"}
-    await asyncio.sleep(SHARED_SECONDS + 0.1)
-    await health.get(request)
-    assert asked == 2

@@ -52,7 +52,6 @@ def client(service: StockService) -> Client:
 
 
 def signed(prepared: dict[str, Any], who: Wallet) -> dict[str, Any]:
-    """The arguments of place_bet: what prepare_bet gave, and the wallet's signature of it."""
     message = {
         name: int(value) if name in ("value", "validAfter", "validBefore") else value
         for name, value in prepared["message"].items()
@@ -67,8 +66,12 @@ async def prepared(client: Client, market: int, who: Wallet, **more: Any) -> dic
     return await answered(client, "prepare_bet", **given)
 
 
+def placing(arguments: dict[str, Any]) -> dict[str, Any]:
+    params = {"name": "place_bet", "arguments": arguments}
+    return {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+
+
 def relayed(service: StockService) -> int:
-    """Count the bets that the relay has answered as sent, over any interface."""
     counted = r'^vpm_http_requests_total\{operation="post_api_relay_enter",status="200"\} (\d+)'
     return sum(map(int, re.findall(counted, service.metrics("api"), re.MULTILINE)))
 
@@ -78,13 +81,7 @@ async def test_an_answer_the_caller_missed_is_given_again(client: Client, servic
     who = DEV[1]
     async with client:
         body = signed(await prepared(client, market, who), who)
-        request = {
-            "jsonrpc": "2.0",
-            "id": 1,
-            "method": "tools/call",
-            "params": {"name": "place_bet", "arguments": body},
-        }
-        raw = json.dumps(request).encode()
+        raw = json.dumps(placing(body)).encode()
         reader, writer = await asyncio.open_connection("127.0.0.1", service.port)
         head = (
             "POST /api/stock/mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
@@ -120,8 +117,7 @@ async def test_refusals_are_those_of_the_rest_api(client: Client, service: Stock
 async def test_a_blocked_region_is_blocked_for_tools(service: StockService, market: int) -> None:
     """The proxy's header reaches the relay; nothing that a caller writes into its arguments does."""
     body = {"marketId": str(market), "outcome": 0, "amount": str(5 * USDG), "from": DEV[4].address}
-    request = {"name": "place_bet", "arguments": {**body, "signature": "0x" + "11" * 65}}
-    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": request}
+    message = placing({**body, "signature": "0x" + "11" * 65})
     headers = {"Accept": "application/json, text/event-stream", "CF-IPCountry": "US"}
     url = f"{service.url}/api/stock/mcp"
     async with aiohttp.ClientSession() as session, session.post(url, json=message, headers=headers) as response:
@@ -131,17 +127,11 @@ async def test_a_blocked_region_is_blocked_for_tools(service: StockService, mark
 
 
 async def test_the_relays_limit_counts_tools_too(service: StockService, market: int) -> None:
-    """Ten a minute of an address, whichever way they come."""
     async with aiohttp.ClientSession() as session:
         door, ip = Door(session, service.url), "203.0.113.77"
         answered = [(await door.post("/api/relay/enter", {}, ip=ip))[0].status for _ in range(9)]
         assert set(answered) == {400}
-        message = {
-            "jsonrpc": "2.0",
-            "id": 1,
-            "method": "tools/call",
-            "params": {"name": "place_bet", "arguments": {"marketId": str(market)}},
-        }
+        message = placing({"marketId": str(market)})
         headers = {"Accept": "application/json, text/event-stream", "X-Forwarded-For": ip}
         codes = []
         for _ in range(2):

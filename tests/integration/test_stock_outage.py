@@ -43,7 +43,6 @@ class Wired:
 def wired(
     local_genesis: Genesis, stock_chain: RunningChain, database_url: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Wired]:
-    """The whole service behind two cables."""
     url = make_url(database_url)
     chain = StockChain.on(stock_chain.url, stock_chain.deployment)
     node_port = int(stock_chain.url.rpartition(":")[2])
@@ -72,7 +71,6 @@ async def door(wired: Wired) -> AsyncIterator[Door]:
 
 
 async def signable(door: Door) -> None:
-    """Check that what to sign is answered from memory too."""
     response, body = await door.get(f"/api/relay/typed-data?marketId=1&outcome=0&amount={5 * USDG}")
     assert (response.status, body["primaryType"]) == (200, "ReceiveWithAuthorization")
 

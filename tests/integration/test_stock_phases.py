@@ -27,11 +27,13 @@ def chain(service: StockService) -> StockChain:
 
 
 async def detail(door: Door, chain: StockChain, market_id: int, holds: Callable[[Any], bool] = bool) -> Any:
-    """The market as of the present block (or later), when `holds`."""
+    """Return the market as of the present block or a later one, when `holds`, compared with the contracts."""
     block = chain.block
-    return await door.until(
+    body = await door.until(
         f"/api/markets/{market_id}", lambda body: int(body["head"]["blockNumber"]) >= block and holds(body)
     )
+    hold_detail(chain, body)
+    return body
 
 
 async def text(door: Door, path: str) -> str:
@@ -41,14 +43,12 @@ async def text(door: Door, path: str) -> str:
 
 
 def after_bell(chain: StockChain, market_id: int) -> tuple[int, int]:
-    """Strike and final time of a market, with the chain's clock moved to just after its bell."""
     spec = chain.read(chain.contracts.resolver.call("spec", market_id))
     chain.warp_to(spec["finalTime"] + 1)
     return spec["strikeTime"], spec["finalTime"]
 
 
 async def opened(door: Door, chain: StockChain, **terms: Any) -> int:
-    """Open a market with bets on both sides, each in a separate block."""
     chain.push(FLAT_PRICE)
     market_id = chain.open_market(**terms)
     chain.enter(wallets.DEV[1], market_id, 0, 20 * USDG)
@@ -61,7 +61,6 @@ async def test_from_opening_to_a_paid_winner(door: Door, chain: StockChain) -> N
     chain.push(FLAT_PRICE)
     market_id = chain.open_market(strike_in=600, lasts=3600)
     body = await detail(door, chain, market_id)
-    hold_detail(chain, body)
     assert body["market"]["phase"] == "opens"
     assert body["market"]["acceptingBets"] is True
     assert [each["seed"] for each in body["positions"]] == [True, True]
@@ -71,7 +70,6 @@ async def test_from_opening_to_a_paid_winner(door: Door, chain: StockChain) -> N
     # The first bet's batch is open in its own block, and matched in the next.
     chain.enter(wallets.DEV[1], market_id, 0, 20 * USDG)
     body = await detail(door, chain, market_id)
-    hold_detail(chain, body)
     assert body["vintageBlock"] == body["head"]["l1BlockNumber"]
     assert body["positions"][2]["accepted"] is None
     assert body["positions"][2]["finalized"] is False
@@ -79,7 +77,6 @@ async def test_from_opening_to_a_paid_winner(door: Door, chain: StockChain) -> N
     assert body["market"]["headroom"]["up"] == str(70 * USDG)
     chain.mine()
     body = await detail(door, chain, market_id)
-    hold_detail(chain, body)
     assert body["vintageBlock"] is None
     assert body["positions"][2]["accepted"] == str(20 * USDG)
     accrued = body["positions"][2]["accrued"]
@@ -91,7 +88,6 @@ async def test_from_opening_to_a_paid_winner(door: Door, chain: StockChain) -> N
     chain.mine()
     live = {"answer": str(FLAT_PRICE + 1_00000000)}
     body = await detail(door, chain, market_id, lambda b: b["market"]["live"]["answer"] == live["answer"])
-    hold_detail(chain, body)
     assert body["market"]["phase"] == "live"
     assert body["market"]["strike"] == round_of(chain, spec["strikeTime"])
     assert body["market"]["strike"]["answer"] == str(FLAT_PRICE)
@@ -101,7 +97,6 @@ async def test_from_opening_to_a_paid_winner(door: Door, chain: StockChain) -> N
 
     after_bell(chain, market_id)
     body = await detail(door, chain, market_id, lambda b: b["preview"] and b["preview"]["status"] == 1)
-    hold_detail(chain, body)
     hold_preview(chain, body)
     assert body["market"]["phase"] == "frozen"
     assert body["market"]["acceptingBets"] is False
@@ -114,7 +109,6 @@ async def test_from_opening_to_a_paid_winner(door: Door, chain: StockChain) -> N
 
     receipt = chain.send(chain.contracts.resolver.call("resolve", market_id), wallets.DEV[5].address)
     body = await detail(door, chain, market_id)
-    hold_detail(chain, body)
     hold_preview(chain, body)
     assert body["market"]["phase"] == "resolved"
     assert body["market"]["status"] == "resolved UP"
@@ -134,7 +128,6 @@ async def test_from_opening_to_a_paid_winner(door: Door, chain: StockChain) -> N
     ids = chain.positions(market_id)
     receipt = chain.send(chain.contracts.settler.call("deliver", ids), wallets.DEV[5].address)
     body = await detail(door, chain, market_id)
-    hold_detail(chain, body)
     winner = body["positions"][2]
     assert winner["claimed"] is True
     assert winner["paidOut"] == winner["payout"]
@@ -155,7 +148,6 @@ async def test_down_wins(door: Door, chain: StockChain) -> None:
     after_bell(chain, market_id)
     chain.send(chain.contracts.resolver.call("resolve", market_id), wallets.DEV[5].address)
     body = await detail(door, chain, market_id)
-    hold_detail(chain, body)
     hold_preview(chain, body)
     assert body["market"]["status"] == "resolved DOWN"
     assert (body["market"]["winner"], body["resolution"]["outcome"]) == ("DOWN", "DOWN")
@@ -169,7 +161,6 @@ async def test_equal_readings_void_as_flat(door: Door, chain: StockChain) -> Non
     after_bell(chain, market_id)
     chain.send(chain.contracts.resolver.call("resolve", market_id), wallets.DEV[5].address)
     body = await detail(door, chain, market_id)
-    hold_detail(chain, body)
     hold_preview(chain, body)
     assert (body["market"]["phase"], body["market"]["status"], body["market"]["winner"]) == ("void", "void", None)
     assert (body["resolution"]["outcome"], body["resolution"]["reason"]) == ("FLAT", "flat")
@@ -188,7 +179,6 @@ async def test_a_stale_reading_voids(door: Door, chain: StockChain) -> None:
     market_id = await opened(door, chain, strike_in=600, max_age=60)
     strike, final = after_bell(chain, market_id)
     body = await detail(door, chain, market_id, lambda b: b["preview"] and b["preview"]["status"] == 4)
-    hold_detail(chain, body)
     hold_preview(chain, body)
     assert body["finder"]["ok"] is True
     assert body["finder"]["expected"] == "VOID"
@@ -197,7 +187,6 @@ async def test_a_stale_reading_voids(door: Door, chain: StockChain) -> None:
     rounds = [int(round_of(chain, at)["roundId"]) for at in (strike, final)]
     chain.send(chain.contracts.resolver.call("voidStale", market_id, *rounds), wallets.DEV[5].address)
     body = await detail(door, chain, market_id)
-    hold_detail(chain, body)
     hold_preview(chain, body)
     assert (body["resolution"]["outcome"], body["resolution"]["reason"]) == ("VOID", "stale")
     assert body["preview"]["name"] == "STALE"
@@ -209,13 +198,11 @@ async def test_an_answer_that_is_no_price_voids_as_stale_with_detail(door: Door,
     chain.push(0, strike - 1)
     strike, final = after_bell(chain, market_id)
     body = await detail(door, chain, market_id, lambda b: b["preview"] and b["preview"]["status"] == 7)
-    hold_detail(chain, body)
     hold_preview(chain, body)
     assert body["market"]["strikeProblem"] == "the answer 0 is not a price"
     rounds = [int(round_of(chain, at)["roundId"]) for at in (strike, final)]
     chain.send(chain.contracts.resolver.call("voidBadAnswer", market_id, *rounds), wallets.DEV[5].address)
     body = await detail(door, chain, market_id)
-    hold_detail(chain, body)
     hold_preview(chain, body)
     assert (body["resolution"]["outcome"], body["resolution"]["reason"]) == ("VOID", "stale")
     assert "not a price" in body["resolution"]["detail"]
@@ -229,7 +216,6 @@ async def test_a_paused_oracle_voids(door: Door, chain: StockChain) -> None:
         chain.witness()
         after_bell(chain, market_id)
         body = await detail(door, chain, market_id, lambda b: b["preview"] and b["preview"]["status"] == 6)
-        hold_detail(chain, body)
         hold_preview(chain, body)
         page = await text(door, f"/m/{market_id}")
         assert "oracle was paused at the time of a reading" in page
@@ -237,7 +223,6 @@ async def test_a_paused_oracle_voids(door: Door, chain: StockChain) -> None:
         assert call.parameters()["data"] in page
         chain.send(chain.contracts.resolver.call("voidPaused", market_id), wallets.DEV[5].address)
         body = await detail(door, chain, market_id, lambda b: b["resolution"] and b["preview"]["status"] == 6)
-        hold_detail(chain, body)
         hold_preview(chain, body)
     finally:
         chain.pause_oracle(False)
@@ -287,7 +272,6 @@ async def test_an_unsettled_market_voids_by_the_timeout(door: Door, chain: Stock
     chain.warp_to(body["market"]["voidableAt"])
     chain.send(chain.contracts.settler.call("voidMarket", market_id), wallets.DEV[5].address)
     body = await detail(door, chain, market_id, lambda b: b["preview"] and b["preview"]["status"] != 0)
-    hold_detail(chain, body)
     hold_preview(chain, body)
     assert (body["resolution"]["outcome"], body["resolution"]["reason"]) == ("VOID", "timeout")
     assert body["resolution"]["strikeRound"] is None

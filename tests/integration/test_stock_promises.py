@@ -39,12 +39,10 @@ def chain(service: StockService) -> StockChain:
 
 @pytest.fixture(scope="module")
 def market(service: StockService) -> int:
-    """A market that takes bets for the whole module."""
     return service.chain.open_market(strike_in=5 * DAY, lasts=DAY)
 
 
 def funded(chain: StockChain, name: str) -> wallets.Wallet:
-    """A wallet with 50 USDG and no ETH."""
     wallet = wallets.wallet(name)
     chain.send(chain.contracts.token.call("mint", wallet.address, 50 * USDG), wallets.DEPLOYER.address)
     chain.ask("anvil_setBalance", wallet.address, "0x0")
@@ -52,13 +50,9 @@ def funded(chain: StockChain, name: str) -> wallets.Wallet:
 
 
 def staked(chain: StockChain) -> int:
-    """All bets together, by view calls."""
     markets = range(1, chain.read(chain.contracts.settler.call("marketCount")) + 1)
     views = (chain.read(chain.contracts.settler.call("position", each)) for m in markets for each in chain.positions(m))
     return sum(view["offered"] for view in views if not view["seed"])
-
-
-# ---------------------------------------------------------------- the drill of refunds
 
 
 async def test_a_refund_drill_not_refunded_yet_is_listed_and_no_other_short_market(
@@ -67,7 +61,6 @@ async def test_a_refund_drill_not_refunded_yet_is_listed_and_no_other_short_mark
     """Markets of the family `drill` are also the short ones of a local stack, which are won as any other."""
 
     async def drill_shown() -> Any:
-        """Return the drill from a proof page that has the latest changes."""
         settler = chain.contracts.settler
         count = chain.read(settler.call("marketCount"))
         settled = sum(chain.read(settler.call("market", each))["status"] != 1 for each in range(1, count + 1))
@@ -118,11 +111,7 @@ def test_an_api_without_the_attestation_key_warns_of_all_that_it_does_not_sign(s
     assert "offers, receipts and callbacks are not signed" in line
 
 
-# ---------------------------------------------------------------- what anyone can do without us
-
-
 async def test_all_that_the_keeper_does_others_can_do_without_it(door: Door, chain: StockChain) -> None:
-    """Opening by any wallet the lister's owner allows, the rest by a stranger; no keeper is running here."""
     safe, token, lister = chain.deployment.safe, chain.contracts.token, chain.contracts.lister
     assert safe is not None
     opener, feed = funded(chain, "opens instead of the keeper"), chain.feed()
@@ -153,9 +142,6 @@ async def test_all_that_the_keeper_does_others_can_do_without_it(door: Door, cha
     assert body["resolution"]["outcome"] in (*SIDES, "FLAT")
 
 
-# ---------------------------------------------------------------- limits, who bet, and the audit on the proof page
-
-
 @pytest.mark.parametrize("path", ["/api/prices", "/api/markets", "/api/markets/{market}", "/api/proof"])
 async def test_the_other_reads_may_be_cached_by_an_edge_and_have_no_limit(door: Door, market: int, path: str) -> None:
     for _ in range(150):
@@ -165,7 +151,6 @@ async def test_the_other_reads_may_be_cached_by_an_edge_and_have_no_limit(door: 
 
 
 async def test_a_transferred_position_still_shows_who_placed_it(door: Door, chain: StockChain, market: int) -> None:
-    """A bettor gives a bet to the listing wallet, and that wallet gives one of its positions away."""
     bettor, operator, stranger = funded(chain, "gives a bet away"), wallets.OPENER, wallets.DEV[6].address
     bet = chain.bet(bettor, market, amount=7 * USDG)
     response, _ = await door.post("/api/relay/enter", chain.signed(bettor, bet))

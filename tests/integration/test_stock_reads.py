@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gzip
 import json
 import sys
 from collections.abc import AsyncIterator
@@ -77,9 +76,6 @@ async def door(service: StockService) -> AsyncIterator[Door]:
         yield Door(session, service.url)
 
 
-# ---------------------------------------------------------------- prices
-
-
 async def test_prices_are_the_feeds_latest_rounds(door: Door, chain: StockChain) -> None:
     body = await door.until("/api/prices", lambda shown: shown["status"] == "live")
     hold(PricesBody, body)
@@ -118,9 +114,6 @@ async def test_a_feed_that_cannot_be_read_keeps_its_last_good_reading(door: Door
     assert after["readings"] == before["readings"]
 
 
-# ---------------------------------------------------------------- markets
-
-
 async def test_every_market_newest_first_as_view_calls_say(door: Door, chain: StockChain) -> None:
     count = chain.read(chain.contracts.settler.call("marketCount"))
     body = await door.until("/api/markets", lambda b: len(b["markets"]) == count)
@@ -150,9 +143,6 @@ async def test_an_id_that_was_never_listed(door: Door, market_id: str) -> None:
     response, body = await door.get(f"/api/markets/{market_id}")
     assert (response.status, body["error"]) == (404, "market_not_found")
     assert set(body) == {"error", "message"}
-
-
-# ---------------------------------------------------------------- positions
 
 
 async def test_an_owners_positions_and_totals(door: Door, chain: StockChain) -> None:
@@ -224,9 +214,6 @@ async def test_the_address_asked_about_is_in_no_log_and_no_metric(service: Stock
     assert "5ec2e75ec2e7" not in service.metrics("api").lower()
 
 
-# ---------------------------------------------------------------- proof
-
-
 async def test_the_proof_adds_up_on_the_chain(door: Door, chain: StockChain) -> None:
     settler, token = chain.contracts.settler, chain.contracts.token
     count = chain.read(settler.call("marketCount"))
@@ -286,9 +273,6 @@ async def test_the_proof_adds_up_on_the_chain(door: Door, chain: StockChain) -> 
     assert "operator" in counters["Distinct bettors"]["note"]
 
 
-# ---------------------------------------------------------------- health
-
-
 async def test_health_of_a_working_venue(door: Door, service: StockService) -> None:
     _, untended = await door.get("/api/health")
     assert {"name": "keeper", "ok": False, "detail": "no keeper is running"} in untended["checks"]
@@ -344,9 +328,6 @@ async def test_health_says_when_the_keeper_has_died(door: Door, service: StockSe
             service.stop("keeper")
 
 
-# ---------------------------------------------------------------- HTTP
-
-
 @pytest.mark.parametrize(
     ("path", "cache"),
     [
@@ -380,30 +361,6 @@ async def test_caching_etags_and_compression(door: Door, path: str, cache: str) 
     assert (head.status, await head.read()) == (200, b"")
     assert int(head.headers["Content-Length"]) > 0
     del packed
-
-
-async def test_the_compressed_body_is_the_body(door: Door) -> None:
-    async with door.session.get(door.url + "/api/markets/1", headers={"Accept-Encoding": "gzip;q=0.5"}) as response:
-        assert response.headers["Content-Encoding"] == "gzip"
-        assert json.loads(gzip.decompress(await response.read()))["market"]["id"] == "1"
-    async with door.session.get(door.url + "/api/markets/1", headers={"Accept-Encoding": "gzip;q=0"}) as response:
-        assert "Content-Encoding" not in response.headers
-
-
-async def test_browsers_may_call_from_anywhere(door: Door) -> None:
-    origin = {"Origin": "https://example.org"}
-    response, _ = await door.get("/api/markets", headers=origin)
-    assert response.headers["Access-Control-Allow-Origin"] == "*"
-    assert "ETag" in response.headers["Access-Control-Expose-Headers"]
-    asked = {**origin, "Access-Control-Request-Method": "POST", "Access-Control-Request-Headers": "content-type"}
-    async with door.session.options(door.url + "/api/relay/enter", headers=asked) as response:
-        assert response.status == 204
-        assert response.headers["Access-Control-Allow-Origin"] == "*"
-        assert "POST" in response.headers["Access-Control-Allow-Methods"]
-        assert "Content-Type" in response.headers["Access-Control-Allow-Headers"]
-
-
-# ---------------------------------------------------------------- cron
 
 
 @pytest.mark.parametrize(
@@ -454,9 +411,6 @@ def bearer() -> dict[str, str]:
     return {"Authorization": f"Bearer {CRON_SECRET}"}
 
 
-# ---------------------------------------------------------------- what a rebuild puts right
-
-
 async def test_what_a_rebuild_makes_good_is_shown_by_a_running_api(
     service: StockService, door: Door, database_url: str
 ) -> None:
@@ -493,6 +447,3 @@ async def test_what_a_rebuild_makes_good_is_shown_by_a_running_api(
         return bool(await shown() == right)
 
     await until(is_right, "the right figures", pause=0.2)
-
-
-# ---------------------------------------------------------------- documentation

@@ -26,7 +26,6 @@ from api.stock.relay import RelayBody
 from core.chain import ChainClient, ChainProvider
 from core.config import Settings, load
 from core.db.engine import make_engine
-from core.eip3009 import DOMAIN_FIELDS
 from core.service.cancelling import cancel_and_wait
 from scripts._stack import wallets
 from tests.support import questions
@@ -124,12 +123,10 @@ def rows(service: StockService, query: str, *values: object) -> list[tuple[Any, 
 
 @pytest.fixture(scope="module")
 def market(service: StockService) -> int:
-    """A market that takes bets for the whole module."""
     return service.chain.open_market(strike_in=3 * DAY, lasts=DAY)
 
 
 async def refused(door: Door, body: object, status: int, code: str, *words: str, **how: Any) -> dict[str, Any]:
-    """The answer, having checked that it is this refusal and that its sentence says what to do."""
     response, answer = await door.post("/api/relay/enter", body, **how)
     assert (response.status, answer.get("error")) == (status, code), answer
     assert response.headers["Cache-Control"] == "no-store"
@@ -161,11 +158,7 @@ async def test_a_cancelled_authorization_needs_no_log_query_and_raises_no_alarm(
     found, and each call counted as a bet that we could not send."""
     chain, wallet = service.chain, wallets.DEV[7]
     bet = chain.bet(wallet, market)
-    types = {"CancelAuthorization": [{"name": "authorizer", "type": "address"}, {"name": "nonce", "type": "bytes32"}]}
-    domain = bet.typed_data(chain.deployment.token("USDG"))["domain"]
-    signed = Account.sign_typed_data(wallet.private_key, domain, types, {"authorizer": bet.signer, "nonce": bet.nonce})
-    name = "cancelAuthorization(address,bytes32,bytes)"
-    chain.send(chain.contracts.token.call(name, bet.signer, bet.nonce, bytes(signed.signature)), wallets.DEV[6].address)
+    cancel(chain, wallet, bet)
     sql = "SELECT count(*) FROM token_authorization WHERE nonce = %s AND state = 'canceled'"
     await until(lambda: rows(service, sql, bet.nonce) == [(1,)])
     chain.mine(20)
@@ -433,7 +426,6 @@ async def test_blocked_regions(service: StockService, door: Door, market: int) -
 
 
 async def test_the_outcome_of_a_bet_is_shown_in_every_region(service: StockService, door: Door, market: int) -> None:
-    """Its bettor's line changed to one of a closed region before the answer came."""
     wallet = wallets.DEV[1]
     body = service.chain.signed(wallet, service.chain.bet(wallet, market))
     async with aiohttp.ClientSession() as session:
@@ -515,26 +507,18 @@ async def test_of_two_faults_the_earlier_check_is_reported(service: StockService
 
 
 def cancel(chain: StockChain, wallet: wallets.Wallet, bet: StockBet) -> None:
-    """Make the token count the bet's authorization as used."""
-    asked = {
-        "types": {
-            "EIP712Domain": list(DOMAIN_FIELDS),
-            "CancelAuthorization": [{"name": "authorizer", "type": "address"}, {"name": "nonce", "type": "bytes32"}],
-        },
-        "primaryType": "CancelAuthorization",
-        "domain": bet.typed_data(chain.deployment.token("USDG"))["domain"],
-        "message": {"authorizer": wallet.address, "nonce": bet.nonce},
-    }
-    signed = Account.sign_message(encode_typed_data(full_message=asked), wallet.private_key).signature
-    call = chain.contracts.token.call("cancelAuthorization(address,bytes32,bytes)", wallet.address, bet.nonce, signed)
-    chain.send(call, wallets.DEV[5].address)
+    types = {"CancelAuthorization": [{"name": "authorizer", "type": "address"}, {"name": "nonce", "type": "bytes32"}]}
+    domain = bet.typed_data(chain.deployment.token("USDG"))["domain"]
+    message = {"authorizer": wallet.address, "nonce": bet.nonce}
+    signature = bytes(Account.sign_typed_data(wallet.private_key, domain, types, message).signature)
+    name = "cancelAuthorization(address,bytes32,bytes)"
+    chain.send(chain.contracts.token.call(name, wallet.address, bet.nonce, signature), wallets.DEV[5].address)
 
 
 # ---------------------------------------------------------------- once, though sent again
 
 
 def entries_of(service: StockService, bet: StockBet) -> int:
-    """Count the signer's positions in the bet's market, by view calls."""
     chain = service.chain
     views = (chain.read(chain.contracts.settler.call("position", each)) for each in chain.positions(bet.market_id))
     return sum(view["owner"] == bet.signer.lower() for view in views)
@@ -649,7 +633,6 @@ async def test_typed_data_is_ready_to_sign(service: StockService, door: Door, ma
 
 
 def high_s(signature: str) -> str:
-    """The same signature with the other s, which contracts refuse."""
     order = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
     raw = bytes.fromhex(signature[2:])
     s = order - int.from_bytes(raw[32:64])

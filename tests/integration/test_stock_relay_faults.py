@@ -52,7 +52,6 @@ def bettor(service: StockService, name: str) -> wallets.Wallet:
 
 
 async def mine_until(service: StockService, work: asyncio.Task[Any]) -> Any:
-    """Mine a block now and then until `work` is done."""
     while not work.done():
         await asyncio.to_thread(service.chain.mine)
         await asyncio.sleep(0.2)
@@ -113,13 +112,11 @@ async def test_a_bettor_who_lost_the_connection_gets_the_answer_on_retry(
 
 
 def confirmations(service: StockService) -> float:
-    """Count the bets answered as confirmed so far."""
     lines = service.metrics("api").splitlines()
     return sum(float(each.split()[-1]) for each in lines if 'vpm_stock_relay_answers_total{answer="confirmed"' in each)
 
 
 def bettor_without_mining(service: StockService) -> wallets.Wallet:
-    """A wallet of the genesis, which has USDG already."""
     return wallets.DEV[7]
 
 
@@ -222,7 +219,6 @@ async def test_a_relayer_killed_while_sending(service: StockService, door: Door,
 
 
 async def failing_checks(door: Door, wanted: str) -> set[str]:
-    """The names of the checks that fail, once `wanted` is among them."""
     failing: set[str] = set()
 
     async def is_among() -> bool:

@@ -67,7 +67,6 @@ WALLET = wallets.DEV[1].address.lower()
 
 
 async def test_agents_read_that_there_is_nothing_yet(door: Door) -> None:
-    """None of it says that the same question might be answered otherwise in a moment."""
     for path in (f"{AGENT}/markets", f"{AGENT}/positions?wallet={WALLET}", f"{AGENT}/discover?q=bnkr"):
         response, body = await door.get(path)
         assert (response.status, body.get("count")) == (200, 0), path

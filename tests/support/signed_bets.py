@@ -5,7 +5,7 @@ from __future__ import annotations
 from api.agent.trade import records
 from api.payments.attempts import Attempt, Funds
 from api.payments.authorization import Authorization, SignedCall
-from api.stock.bets import RelayedBet, StockBet, bet_key
+from api.stock.bets import RelayedBet, StockBet
 from core.agent.bet import Bet
 from core.chain import Contract, checksum
 from core.contracts.abi import abi
@@ -19,7 +19,7 @@ WALLET = checksum("0x" + "31" * 20)
 def relayed(salt: int, amount: int = 5_000_000) -> RelayedBet:
     bet = StockBet(CHAIN, SETTLER.address, WALLET, 1, 0, amount, 0, 2**40, salt.to_bytes(32))
     signed = SignedCall("enter", CHAIN, bet.call(SETTLER, bytes(65)), bet.authorization)
-    return RelayedBet(bet, True, signed, bet_key(bet), None, None)
+    return RelayedBet(bet, True, signed, bet.key, None, None)
 
 
 async def add_trade(

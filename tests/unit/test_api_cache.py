@@ -31,14 +31,9 @@ class Source:
 
 
 class Clock:
-    """The time of `api.cache`."""
-
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 100.0
         monkeypatch.setattr(caching, "time", SimpleNamespace(monotonic=lambda: self.now))
-
-
-# ---------------------------------------------------------------- by size
 
 
 def test_the_least_recently_used_goes_first_and_what_is_too_large_is_not_kept() -> None:
@@ -50,9 +45,6 @@ def test_the_least_recently_used_goes_first_and_what_is_too_large_is_not_kept() 
     assert sorted(kept) == ["a", "c", "d"]
     kept["c"] = bytes(101)  # and an older value of it is gone, too
     assert sorted(kept) == ["a", "d"]
-
-
-# ---------------------------------------------------------------- by version
 
 
 async def test_a_value_is_made_once_a_version_and_shared_by_all_who_wait() -> None:
@@ -104,9 +96,6 @@ async def test_a_value_that_is_too_large_is_made_again_and_takes_no_room() -> No
     assert next(made) == 3
 
 
-# ---------------------------------------------------------------- by age
-
-
 async def test_callers_get_the_old_value_while_the_next_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
     clock, source = Clock(monkeypatch), Source()
     value = TimedValue(source.ask, 1, 4)
@@ -138,9 +127,6 @@ async def test_without_a_limit_a_value_is_made_once_here_in_a_thread() -> None:
     first = await value.get()
     assert first != threading.get_ident()
     assert await value.get() == first
-
-
-# ---------------------------------------------------------------- both
 
 
 @pytest.mark.parametrize("kind", ["versioned", "timed"])

@@ -18,7 +18,6 @@ QUICK, SLOW = parse("5 per second"), parse("1 per minute")
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The only seconds that pass, on every clock the counters ask."""
     added = [0.0]
     began, began_monotonic = time.time(), time.monotonic()
     monkeypatch.setattr(time, "time", lambda: began + added[0])

@@ -91,3 +91,9 @@ def test_a_whole_number_is_one_however_it_is_written(given: object, taken: objec
 @pytest.mark.parametrize("given", [Decimal("1E+999999999"), Decimal("-1E+999999999"), float("inf"), float("-inf")])
 def test_a_number_beyond_all_fields_is_left_as_it_is(given: object) -> None:
     assert TypeAdapter(Annotated[Any, WHOLE]).validate_python(given) == given
+
+
+def test_every_429_has_retry_after() -> None:
+    assert int(Problem(429, "rate_limited", "Too many.").headers["Retry-After"]) > 0
+    assert Problem(429, "rate_limited", "Too many.", headers={"Retry-After": "7"}).headers == {"Retry-After": "7"}
+    assert Problem(400, "invalid_request", "No.").headers == {}

@@ -42,8 +42,6 @@ class _Silent:
 
 
 class _Lost:
-    """A pool whose database went away."""
-
     def connection(self, *_: Any) -> Any:
         raise psycopg.OperationalError("it is away")
 
@@ -52,7 +50,6 @@ class _Lost:
 
 
 def parts() -> tuple[Any, Any]:
-    """The context and the sources, of a service that has neither a node nor a database."""
     settings = SimpleNamespace(rpc_request_path_timeout_seconds=1.0, chain=lambda _: SimpleNamespace(finality_blocks=1))
     context = SimpleNamespace(
         settings=settings, primary=None, pool=_Lost(), watch=_Silent(), limits=None, payments=None
@@ -62,7 +59,6 @@ def parts() -> tuple[Any, Any]:
 
 
 def submission() -> RelaySubmission:
-    """Return a submitted bet whose time to wait is over."""
     return RelaySubmission(Relay(*parts()), relayed(1), None, asyncio.get_running_loop().time())
 
 

@@ -66,6 +66,10 @@ def listed(market: VestedMarket, result: MarketResult | None = None) -> ListedMa
     )
 
 
+def snapshot_at(now: int, markets: dict[int, ListedMarket] | None = None) -> MarketsSnapshot:
+    return MarketsSnapshot(Head(1, now, now, l1_number=1), False, 0, 0, markets or {})
+
+
 @pytest.mark.parametrize(
     ("now", "phase"),
     [(STRIKE - 1, Phase.OPENS), (STRIKE, Phase.LIVE), (FINAL, Phase.FROZEN), (FINAL + 3 * DAY, Phase.VOID)],
@@ -83,7 +87,7 @@ def test_strike_live_and_change_are_null_only_before_the_strike(now: int, phase:
     market, settlement = market_of(voided=phase is Phase.VOID), None
     if phase is Phase.VOID:  # by the timeout, which needs no round
         settlement = MarketResult(None, None, None, None, "0x" + "66" * 32, now)
-    snapshot = MarketsSnapshot(Head(1, now, now, l1_number=1), entries_paused=False, fees_swept=0, reorgs=0, markets={})
+    snapshot = snapshot_at(now)
     body = hold(MarketBody, msgspec.to_builtins(listed_body(listed(market, settlement), snapshot, oracle)))
     assert body.phase == phase
     known = FEED in oracle.latest
@@ -101,9 +105,7 @@ def test_a_market_of_a_time_no_calendar_has_is_listed_with_the_others(final: int
     market = market_of(voided=False)
     market = replace(market, terms=replace(market.terms, freeze_time=final))
     entry = replace(listed(market), strike_time=final - 3600, final_time=final)
-    snapshot = MarketsSnapshot(
-        Head(1, STRIKE, STRIKE, l1_number=1), entries_paused=False, fees_swept=0, reorgs=0, markets={}
-    )
+    snapshot = snapshot_at(STRIKE)
     body = hold(MarketBody, msgspec.to_builtins(listed_body(entry, snapshot, EMPTY_ORACLE)))
     assert body.final_time == final
     assert ("31 Dec 9999 23:59:59 UTC" if final == LAST_WRITTEN else f"Unix second {final}") in body.question
@@ -113,7 +115,6 @@ def test_a_market_of_a_time_no_calendar_has_is_listed_with_the_others(final: int
 
 
 def test_quotes_rest_on_what_markets_of_the_family_took() -> None:
-    """Daily ones, of which the last twenty took 40 USDG each; a weekly one and an unsettled one do not count."""
     took = replace(market_of(voided=True), books=(Book(30 * USDG, 0), Book(30 * USDG, 0)))
     ended = MarketResult(None, None, None, None, "0x" + "66" * 32, STRIKE - DAY)
     others = {n: replace(listed(took, ended), id=n) for n in range(2, 24)}
@@ -123,10 +124,7 @@ def test_quotes_rest_on_what_markets_of_the_family_took() -> None:
     market = listed(market_of(voided=False))
 
     def usual(markets: dict[int, ListedMarket], now: int) -> tuple[str, int, int]:
-        snapshot = MarketsSnapshot(
-            Head(1, now, now, l1_number=1), entries_paused=False, fees_swept=0, reorgs=0, markets=markets
-        )
-        quotes = listed_body(market, snapshot, EMPTY_ORACLE).quotes
+        quotes = listed_body(market, snapshot_at(now, markets), EMPTY_ORACLE).quotes
         return quotes.rests_on.usual_volume, quotes.rests_on.settled_markets, len(quotes.bets)
 
     assert usual(others, STRIKE - 1) == (str(40 * USDG), 20, 6)
@@ -136,11 +134,10 @@ def test_quotes_rest_on_what_markets_of_the_family_took() -> None:
 
 @pytest.mark.parametrize(("now", "phase"), [(STRIKE - 1, Phase.OPENS), (STRIKE, Phase.LIVE), (FINAL, Phase.FROZEN)])
 def test_a_market_on_a_feed_that_cannot_be_read_says_so(now: int, phase: Phase) -> None:
-    """Its last good price is shown, marked as not the present one."""
     last = Round(7, 187_40000000, STRIKE - 60)
     sound = Oracle(latest={FEED: last}, readings={1: MarketReadings(strike=last)})
     broken = replace(sound, unreadable=frozenset({FEED}))
-    snapshot = MarketsSnapshot(Head(1, now, now, l1_number=1), entries_paused=False, fees_swept=0, reorgs=0, markets={})
+    snapshot = snapshot_at(now)
     for oracle, is_stale in ((sound, False), (broken, True)):
         body = detail_body(listed(market_of(voided=False)), snapshot, oracle, [], read_at=now, stale=False)
         assert body.market.phase == phase
@@ -155,7 +152,7 @@ def test_a_settled_market_does_not_depend_on_its_feed() -> None:
     market = market_of(voided=True)
     settlement = MarketResult(None, None, None, None, "0x" + "66" * 32, FINAL)
     now, oracle = FINAL + 3 * DAY, Oracle(unreadable=frozenset({FEED}))
-    snapshot = MarketsSnapshot(Head(1, now, now, l1_number=1), entries_paused=False, fees_swept=0, reorgs=0, markets={})
+    snapshot = snapshot_at(now)
     assert not detail_body(listed(market, settlement), snapshot, oracle, [], read_at=now, stale=False).stale
 
 
@@ -173,7 +170,7 @@ def test_a_market_that_was_interrupted_says_by_what(reason: StockReason, word: s
     strike, final = Round(7, 187_40000000, STRIKE - 60), Round(8, 188_40000000, FINAL - 60)
     settlement = MarketResult(int(StockOutcome.VOID), int(reason), strike, final, "0x" + "66" * 32, FINAL + 200)
     now = FINAL + DAY
-    snapshot = MarketsSnapshot(Head(1, now, now, l1_number=1), entries_paused=False, fees_swept=0, reorgs=0, markets={})
+    snapshot = snapshot_at(now)
     entry = listed(market_of(voided=True), settlement)
     body = detail_body(entry, snapshot, EMPTY_ORACLE, [], read_at=now, stale=False)
     assert body.resolution is not None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -11,36 +10,12 @@ import pytest
 from api.context import Context
 from api.limits import RequestQuota
 from api.problems import unavailable
-from api.stock import market_view, reads
 from api.stock.reads import StockReads
 from api.stock.sources import StockSources
 
 
-async def test_a_market_dropped_from_memory_during_rendering_is_still_shown(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(reads, "CACHED_MARKETS_BYTES", 1)
-    monkeypatch.setattr(market_view, "detail_body", lambda market, *_, **__: {"marketId": market})
-    snapshot = SimpleNamespace(markets=range(10))
-    context = SimpleNamespace(settings=None, engine=None, limits=None)
-    sources = SimpleNamespace(deployment=None, index=object(), oracle=None)
-    shown = StockReads(cast(Context, context), cast(StockSources, sources), cast(RequestQuota, None))
-
-    async def positions_of(market_id: int) -> Any:
-        return snapshot, market_id, []
-
-    monkeypatch.setattr(shown, "_snapshot", lambda: snapshot)
-    monkeypatch.setattr(shown, "_positions_of", positions_of)
-    for name in ("stamp", "read_at", "stale"):
-        monkeypatch.setattr(StockReads, name, property(lambda _: 0))
-    bodies = await asyncio.gather(*(shown.shown(str(number)) for number in range(1, 4)))
-    assert [body for body, _ in bodies] == [{"marketId": number} for number in range(1, 4)]
-
-
 @pytest.mark.parametrize("is_away", [True, False])
 async def test_a_cut_list_says_where_the_next_page_starts(is_away: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In memory are the newest settled markets; what follows is in a database that may be away."""
-
     def listed(number: int) -> Any:
         return SimpleNamespace(id=number, market=SimpleNamespace(settled=True))
 

@@ -8,8 +8,6 @@ from api.followed_index import TokenBucket
 
 
 class Clock:
-    """A time that stands still until it is moved."""
-
     def __init__(self) -> None:
         self.now = 1_000.0
 
