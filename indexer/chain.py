@@ -6,14 +6,12 @@ writes its rows. Killed at any point, or running twice, it continues from the la
 
 from __future__ import annotations
 
-import asyncio
 import gc
 import math
 import time
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import Any
 
 from core.chain.errors import RpcError
 from core.chain.heads import final_block
@@ -29,7 +27,7 @@ from indexer.finality import FinalityTracker, Fork, common_ancestor, confirms_fo
 from indexer.node import Header, RpcNode
 from indexer.sources import Sources
 from indexer.store.blocks import blocks_below, first_block_after, places_of_logs
-from indexer.store.cursor import Cursor, open_cursor, record_head, record_state
+from indexer.store.cursor import Cursor, SeenHead, open_cursor, record_head, record_state
 from indexer.store.steps import append, insert_missing, prune_blocks, rewind
 from indexer.store.sums import sum_all
 
@@ -78,22 +76,6 @@ class Recheck:
         return None if first > newest else (first, min(newest, first + self.width.blocks - 1))
 
 
-class _WriteThrottle:
-    """Limits writes of values that only readers use. A changed value is due at once, an unchanged one a second after
-    its last write: writing it again shows readers that the chain is followed, and replaces a value that a former leader
-    may have written."""
-
-    def __init__(self) -> None:
-        self._written: dict[str, tuple[object, float]] = {}
-
-    def is_due(self, what: str, value: object) -> bool:
-        written, at = self._written.get(what, (None, -math.inf))
-        return written != value or time.monotonic() - at >= REWRITE_SECONDS
-
-    def done(self, what: str, value: object) -> None:
-        self._written[what] = value, time.monotonic()
-
-
 @dataclass(slots=True)
 class _UnreachedHead:
     """The highest reported head, while the tables have not reached it. `reported_at` is when a node last reported it or
@@ -119,8 +101,6 @@ class ChainFollower:
         self.sources = sources
         self.cursor: Cursor | None = None
         self.head: Header | None = None
-        self._unrecorded_head: Header | None = None
-        self._throttle = _WriteThrottle()
         self._pool = pool
         self._finality_blocks = finality_blocks
         self._fetcher = Fetcher(node, sources)
@@ -130,8 +110,10 @@ class ChainFollower:
         self._width = Width()
         self._linked_at_once = LINKED_AT_ONCE
         self._unreached: _UnreachedHead | None = None
+        self._recorded: object = None
+        self._recorded_at = -math.inf
         self._finalized: int | None = None
-        self._reported_final: int | None = None
+        self._reported_final: int | None = None  # accepted only when this call's head is indexed
         self._finality = FinalityTracker(node)
         self._pruned = time.monotonic()
         self._feeds_complete = False
@@ -148,21 +130,18 @@ class ChainFollower:
         """Index up to the node's current head. If this raises an error, the tables stay at the last commit."""
         head = self.head = await self.node.head()
         cursor, was_caught_up = self._open_cursor(), self._unreached is None
-        # A finality report is accepted only once this head was indexed: else it may be about other blocks.
-        self._reported_final = None
-        if not was_caught_up:
-            self._finality.due_at = -math.inf
-        # A node that reports heads without delivering their blocks counts as silent: readers must see that the tables
-        # are stale, even if another node reports older heads.
-        self._unrecorded_head = head if was_caught_up else None
+        # While a node reports heads without delivering their blocks, no head is recorded: readers must see that the
+        # tables are stale, even if another node reports older heads.
         if head.number < cursor.number and not self.sources.allows_deep_reorgs:
             # A node that is behind is no reorganization; it will pass the cursor.
-            await self._record_head(with_finality=False)
+            if was_caught_up:
+                await self._record_head(head, None)
             return
         unreached = self._unreached = self._unreached or _UnreachedHead(head.number, time.monotonic())
         unreached.update(head.number)
-        if head.number <= cursor.number:
-            await self._record_head()
+        if was_caught_up and head.number - cursor.number > LINKED_AT_ONCE:
+            await self._record_head(head, "backfill")
+        self._reported_final = await self._finality.if_due(head.number)
         cut_short = head.number < cursor.number
         if not cursor.at_start and (cut_short or (head.number == cursor.number and not _is(head, cursor))):
             await self._undo(head)
@@ -177,14 +156,14 @@ class ChainFollower:
         if not self._feeds_complete:
             await backfill_feeds(self._pool, self.node, self.sources, self._open_cursor())
             self._feeds_complete = True
-        await self._record_state("tail")
         await self._sum()
-        if unreached.is_reached_by(head.number) or self.sources.allows_deep_reorgs:
+        if self._may_stop_at(head):
             self._caught_up_at, self._unreached = time.time(), None
-            if self._accept_finality() or not was_caught_up:
-                self._unrecorded_head = head
-                await self._record_head()
-        self._export_lag()
+            self._finalized = self._final_with_report()
+            await self._record_head(head, "tail")
+        elif self._recorded is None:  # it was halted
+            await self._record_state("tail")
+        metrics.LAG_BLOCKS.labels(self.sources.name).set(max(0, head.number - self._open_cursor().number))
         await self._prune()
         await self._recheck_blocks()
 
@@ -199,9 +178,7 @@ class ChainFollower:
         cursor = self._open_cursor()
         settled = self._settled_below(head.number)
         if settled - cursor.number > LINKED_AT_ONCE:
-            await self._record_head()
             await self._require_cursor_block(cursor)
-            await self._record_state("backfill")
             gc.set_threshold(COLLECT_AFTER, *USUAL_THRESHOLDS[1:])
             try:
                 await self._backfill(cursor.number + 1, settled)
@@ -210,14 +187,15 @@ class ChainFollower:
             return
         first, last = cursor.number + 1, min(head.number, cursor.number + self._linked_at_once)
         try:
-            page = await self._fetch_recording_head(self._fetcher.fetch_linked(first, last, cursor.hash, head))
+            page = await self._fetcher.fetch_linked(first, last, cursor.hash, head)
         except RpcError as error:
             if error.kind not in TOO_MUCH or first == last:
                 raise
             self._linked_at_once = (last - first + 1) // 2
             return
         self._linked_at_once = min(2 * self._linked_at_once, LINKED_AT_ONCE)
-        await self._append([page])
+        reaches_head = last == head.number and self._feeds_complete and self._may_stop_at(head)
+        await self._append([page], head=head if reaches_head else None)
 
     def _settled_below(self, head: int) -> int:
         """Return the highest block to read as history: so deep that only blocks with logs need to be stored."""
@@ -257,11 +235,16 @@ class ChainFollower:
                         remaining_seconds=round((now - begun) / done * (1 - done)),
                     )
 
-    async def _append(self, batch: Sequence[Page], *, durable: bool = True) -> None:
+    async def _append(self, batch: Sequence[Page], *, durable: bool = True, head: Header | None = None) -> None:
+        """Write pages and, if they end with the head, record it in the same transaction."""
+        seen = None if head is None else SeenHead(head.number, head.timestamp, self._final_with_report(), "tail")
         async with self._pool.connection() as connection:
-            self.cursor = await append(connection, self.sources, self._open_cursor(), batch, durable=durable)
+            self.cursor = await append(connection, self.sources, self._open_cursor(), batch, durable=durable, head=seen)
+        if head is not None and seen is not None:
+            self._note_recorded(head, seen)
         metrics.EVENTS.labels(self.sources.name).inc(sum(len(page.logs) for page in batch))
-        self._export_lag()
+        if self.head is not None:
+            metrics.LAG_BLOCKS.labels(self.sources.name).set(max(0, self.head.number - self.cursor.number))
         metrics.INDEXED.labels(self.sources.name).set(self.cursor.number)
 
     # ---------------------------------------------------------------- rechecking committed blocks
@@ -392,53 +375,39 @@ class ChainFollower:
 
     async def halt(self, problem: str) -> None:
         """Record that the tables are stale, and why."""
+        self._recorded = None
         await self._record_state("halted", problem)
 
     async def _record_state(self, state: str, problem: str | None = None) -> None:
+        async with self._pool.connection() as connection:
+            await record_state(connection, self.sources.chain_id, state, problem)
         metrics.HALTED.labels(self.sources.name).set(state == "halted")
-        if self._throttle.is_due("state", (state, problem)):
-            async with self._pool.connection() as connection:
-                await record_state(connection, self.sources.chain_id, state, problem)
-            self._throttle.done("state", (state, problem))
 
-    async def _fetch_recording_head(self, reading: Coroutine[Any, Any, Page]) -> Page:
-        """Fetch a page while the chain's head is recorded. If either fails, raise after both have ended."""
-        page, recorded = await asyncio.gather(reading, self._record_head(), return_exceptions=True)
-        for each in (recorded, page):
-            if isinstance(each, BaseException):
-                raise each
-        assert isinstance(page, Page)
-        return page
-
-    async def _record_head(self, *, with_finality: bool = True) -> None:
-        """Record this call's head unless that was done before."""
-        head, self._unrecorded_head = self._unrecorded_head, None
-        if head is None:
-            return
-        if with_finality:
-            final = await self._finality.if_due(head.number)
-            if final is not None:
-                self._reported_final = final
-        value = (head.hash, self._finalized)
-        if self._throttle.is_due("head", value):
+    async def _record_head(self, head: Header, state: str | None) -> None:
+        """Record a head, unless the same was recorded within the last second. Recording it again shows readers that the
+        chain is followed, and replaces what a former leader may have written."""
+        seen = SeenHead(head.number, head.timestamp, self._finalized, state)
+        if self._recorded != (head.hash, seen) or time.monotonic() - self._recorded_at >= REWRITE_SECONDS:
             async with self._pool.connection() as connection:
-                await record_head(connection, self.sources.chain_id, head.number, head.timestamp, self._finalized)
-            self._throttle.done("head", value)
+                await record_head(connection, self.sources.chain_id, seen)
+            self._note_recorded(head, seen)
+
+    def _note_recorded(self, head: Header, seen: SeenHead) -> None:
+        self._recorded, self._recorded_at = (head.hash, seen), time.monotonic()
         metrics.HEAD.labels(self.sources.name).set(head.number)
         metrics.HEAD_TIME.labels(self.sources.name).set(head.timestamp)
-        self._export_lag()
+        if seen.state is not None:
+            metrics.HALTED.labels(self.sources.name).set(0)
 
-    def _accept_finality(self) -> bool:
-        """Accept the final block that the nodes reported while this head was indexed. Return whether it has changed."""
-        before = self._finalized
-        if self._reported_final is not None:
-            self._finalized = max(self._reported_final, before or 0)
-        return self._finalized != before
+    def _may_stop_at(self, head: Header) -> bool:
+        reached = self._unreached is None or self._unreached.is_reached_by(head.number)
+        return reached or self.sources.allows_deep_reorgs
 
-    def _export_lag(self) -> None:
-        if self.head is not None and self.cursor is not None:
-            lag = max(0, self.head.number - self.cursor.number)
-            metrics.LAG_BLOCKS.labels(self.sources.name).set(lag)
+    def _final_with_report(self) -> int | None:
+        """Return the final block, including the nodes' last report."""
+        if self._reported_final is None:
+            return self._finalized
+        return max(self._reported_final, self._finalized or 0)
 
     async def _prune(self) -> None:
         if time.monotonic() - self._pruned < PRUNE_SECONDS:

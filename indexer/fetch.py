@@ -68,7 +68,12 @@ class Fetcher:
             raise NodeFault(f"A node returned malformed logs of blocks {first} to {last}: {error}.") from error
 
     async def _fetch_linked(self, first: int, last: int, parent: bytes | None, head: Header) -> Page:
-        headers, logs = await asyncio.gather(self._headers(first, last, head), self._ours_and_payments(first, last))
+        if first == last == head.number:
+            headers, logs = [head], await self._logs_of_head(head)
+        else:
+            headers, logs = await asyncio.gather(
+                self._required_headers(range(first, last + 1)), self._ours_and_payments(first, last)
+            )
         if parent is not None and headers[0].parent_hash != hex_of(parent):
             raise Replaced
         for one, after in pairwise(headers):
@@ -110,11 +115,6 @@ class Fetcher:
 
     # ---------------------------------------------------------------- headers
 
-    async def _headers(self, first: int, last: int, head: Header) -> list[Header]:
-        if first == last == head.number:
-            return [head]
-        return await self._required_headers(range(first, last + 1))
-
     async def _required_headers(self, numbers: Sequence[int]) -> list[Header]:
         headers = []
         for number, header in zip(numbers, await self.node.headers(numbers), strict=True):
@@ -148,6 +148,16 @@ class Fetcher:
             self.node.logs(self.sources.main_filter, first, last), self.node.logs(payments, first, last)
         )
         return ours + transfers
+
+    async def _logs_of_head(self, head: Header) -> list[Log]:
+        """Fetch our contracts' logs in the newest block, and also payments if its bloom allows some or is wrong. Most
+        blocks have none, and the recheck asks again whatever the bloom says."""
+        if head.bloom is None or self._bloom.allows_payment(head.bloom):
+            return await self._ours_and_payments(head.number, head.number)
+        logs = await self.node.logs(self.sources.main_filter, head.number, head.number)
+        if logs and not self._bloom.allows_ours(head.bloom):
+            return await self._ours_and_payments(head.number, head.number)
+        return logs
 
     async def _logs(self, first: int, last: int) -> list[Log]:
         """Fetch our logs, the token's transfers to us, and the authorizations that may have made these transfers."""

@@ -44,6 +44,8 @@ log = get_logger(__name__)
 SUBSCRIBE = {"jsonrpc": "2.0", "id": 1, "method": "eth_subscribe", "params": ["newHeads"]}
 MAX_PAUSE_SECONDS = 10.0
 HEARTBEAT_SECONDS = 10.0
+SUBSCRIBED_POLL_SECONDS = 2.0
+"""The shortest polling interval while subscribed, in case the subscription has fallen silent."""
 
 
 class Heads:
@@ -55,8 +57,9 @@ class Heads:
 
     async def wait(self) -> bool:
         """Return False after the polling interval, or True as soon as a node announces a head."""
+        seconds = max(self._poll_seconds, SUBSCRIBED_POLL_SECONDS) if self.subscribed else self._poll_seconds
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self._poll_seconds):
+            async with asyncio.timeout(seconds):
                 await self._announced.wait()
         arrived = self._announced.is_set()
         self._announced.clear()

@@ -50,6 +50,7 @@ class AgentFold:
     def __init__(self) -> None:
         self._markets: dict[bytes, Any] = {}
         self._outcomes: dict[bytes, list[Any]] = {}
+        self._touched_outcomes: set[tuple[bytes, int]] = set()
         self._stakes: dict[int, Any] = {}
         self._touched_markets: set[bytes] = set()
         self._touched_stakes: set[int] = set()
@@ -174,6 +175,7 @@ class AgentFold:
             OUTCOME.new(listed.market_id, outcome, net=0, shares=0, excess=0, stakes=0)
             for outcome in range(len(spec.weights))
         ]
+        self._touched_outcomes |= {(listed.market_id, outcome) for outcome in range(len(spec.weights))}
         self._touch(listing, listed.market_id)
 
     def _staked(self, log: LogRecord, e: ev.Staked) -> None:
@@ -194,6 +196,7 @@ class AgentFold:
         book.shares += got.shares
         book.excess += max(0, got.shares - got.net)
         book.stakes += 1
+        self._touched_outcomes.add((e.market_id, e.outcome))
         self._new_stake(
             log,
             e,
@@ -319,11 +322,13 @@ class AgentFold:
     def take_writes(self) -> list[Write]:
         writes = [
             MARKET.write(self._markets[each] for each in self._touched_markets),
-            OUTCOME.write(row for each in self._touched_markets for row in self._outcomes[each]),
+            OUTCOME.write(self._outcomes[market_id][outcome] for market_id, outcome in self._touched_outcomes),
             STAKE.write(self._stakes[each] for each in self._touched_stakes),
         ]
-        for touched in (self._touched_markets, self._touched_stakes, self._closed):
-            touched.clear()
+        self._touched_markets.clear()
+        self._touched_outcomes.clear()
+        self._touched_stakes.clear()
+        self._closed.clear()
         return writes
 
     def affected_rows(self) -> AffectedRows:

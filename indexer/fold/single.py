@@ -20,9 +20,7 @@ from core.contracts.events.shared import (
     Transfer,
 )
 from core.db.schema.index_shared import oracle_measure, oracle_round, token_authorization
-from core.hexadecimal import hex_of
 from indexer.decode import LogRecord
-from indexer.errors import Contradiction
 from indexer.fold.rows import RowKind, Write
 from indexer.sources import FeedRounds
 
@@ -87,30 +85,14 @@ def relevant(logs: list[LogRecord]) -> list[LogRecord]:
     return kept
 
 
-def authorization_keys(chain_id: int, logs: Iterable[LogRecord]) -> list[tuple[int, bytes, bytes]]:
-    return [
-        (chain_id, log.event.authorizer, log.event.nonce)
-        for log in logs
-        if isinstance(log.event, AuthorizationUsed | AuthorizationCanceled)
-    ]
-
-
-def authorizations(chain_id: int, logs: list[LogRecord], known: set[tuple[int, bytes, bytes]]) -> Write:
-    """Return the rows to add for logs from `relevant`, which are in chain order, and add their keys to `known`. Raise
-    Contradiction if an authorization is used or canceled twice, which breaks EIP-3009."""
+def authorizations(chain_id: int, logs: list[LogRecord]) -> Write:
+    """Return the rows to add for logs from `relevant`, which are in chain order."""
     made = pairs(logs)
     rows = []
     for log in logs:
         e = log.event
         if not isinstance(e, AuthorizationUsed | AuthorizationCanceled):
             continue
-        key = (chain_id, e.authorizer, e.nonce)
-        if key in known:
-            raise Contradiction(
-                f"In block {log.block}, log {log.index}: the token used or canceled authorization {hex_of(e.nonce)} of"
-                f" {hex_of(e.authorizer)} a second time."
-            )
-        known.add(key)
         transfer = made.get((log.block, log.index))
         used = UNPAIRED if transfer is None else PAID
         rows.append(

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from psycopg.types.json import Jsonb
 
+from core.db.channels import CHAIN_INDEXED, IndexStep
 from core.db.engine import Connection
 from core.log import get_logger
 from indexer.decode import BlockInfo
@@ -32,6 +34,22 @@ class Cursor:
     @property
     def at_start(self) -> bool:
         return self.hash is None
+
+
+class SeenHead(NamedTuple):
+    """A reported head as recorded for readers. `state` is `backfill`, `tail`, or None to leave it unchanged."""
+
+    head_number: int
+    head_time: int
+    finalized: int | None
+    state: str | None
+
+
+_AT_HEAD = (
+    b"head_number = %(head_number)s, head_time = %(head_time)s, head_seen_at = now(),"
+    b" finalized_number = coalesce(%(finalized)s, finalized_number), state = coalesce(%(state)s, state),"
+    b" problem = CASE WHEN %(state)s::text IS NULL THEN problem END"
+)
 
 
 async def open_cursor(connection: Connection, sources: Sources) -> Cursor:
@@ -146,15 +164,32 @@ async def lock_cursor(connection: Connection, cursor: Cursor) -> Cursor:
     return replace(cursor, summed=_require_row(summed, cursor))
 
 
-async def move_cursor(connection: Connection, cursor: Cursor, to: BlockInfo | None) -> Cursor:
-    """Move the cursor to a block, or before the first if `to` is None. Call this first in the transaction that writes
-    or removes the blocks between: the row lock keeps other writers out until the commit."""
-    number, digest, *times = _place(cursor.start_block, to)
+async def move_cursor(
+    connection: Connection, cursor: Cursor, to: BlockInfo | None, head: SeenHead | None = None
+) -> Cursor:
+    """Move the cursor to a block, or before the first if `to` is None, record the head if the block is that, and signal
+    the step. Call this first in the transaction that writes or removes the blocks between: the row lock keeps other
+    writers out until the commit."""
+    number, digest, block_time, l1_number = _place(cursor.start_block, to)
+    seen = _AT_HEAD if head is not None else b"head_number = greatest(head_number, %(number)s)"
+    step = CHAIN_INDEXED.write(IndexStep(cursor.chain_id, number))
     summed = await connection.fetch_value(
-        "UPDATE chain_cursor SET number = %s, hash = %s, block_time = %s, l1_block_number = %s,"
-        " head_number = greatest(head_number, %s), updated_at = now()"
-        " WHERE chain_id = %s AND number = %s AND hash IS NOT DISTINCT FROM %s RETURNING summed",
-        (number, digest, *times, number, cursor.chain_id, cursor.number, cursor.hash),
+        b"UPDATE chain_cursor SET number = %(number)s, hash = %(hash)s, block_time = %(block_time)s,"
+        b" l1_block_number = %(l1_number)s, updated_at = now(), " + seen + b" WHERE chain_id = %(chain_id)s"
+        b" AND number = %(before)s AND hash IS NOT DISTINCT FROM %(hash_before)s"
+        b" RETURNING summed, pg_notify(%(channel)s, %(step)s)",
+        {
+            "number": number,
+            "hash": digest,
+            "block_time": block_time,
+            "l1_number": l1_number,
+            "chain_id": cursor.chain_id,
+            "before": cursor.number,
+            "hash_before": cursor.hash,
+            "channel": CHAIN_INDEXED.name,
+            "step": step,
+        }
+        | ({} if head is None else head._asdict()),
     )
     return replace(cursor, number=number, hash=digest, summed=_require_row(summed, cursor))
 
@@ -173,20 +208,15 @@ def _require_row(summed: bool | None, cursor: Cursor) -> bool:
     return summed
 
 
-async def record_head(
-    connection: Connection, chain_id: int, head_number: int, head_time: int, finalized: int | None
-) -> None:
+async def record_head(connection: Connection, chain_id: int, head: SeenHead) -> None:
     """Record a reported head, so that readers see how far behind the tables are."""
-    done = await connection.execute(
-        "UPDATE chain_cursor SET head_number = %s, head_time = %s, head_seen_at = now(),"
-        " finalized_number = coalesce(%s, finalized_number) WHERE chain_id = %s",
-        (head_number, head_time, finalized, chain_id),
-    )
+    query = b"UPDATE chain_cursor SET " + _AT_HEAD + b" WHERE chain_id = %(chain_id)s"
+    done = await connection.execute(query, {"chain_id": chain_id, **head._asdict()})
     if done.rowcount != 1:
         raise CursorMoved(f"The row of chain {chain_id} in chain_cursor is missing.")
 
 
-async def record_state(connection: Connection, chain_id: int, state: str, problem: str | None = None) -> None:
+async def record_state(connection: Connection, chain_id: int, state: str, problem: str | None) -> None:
     """Record the state: `backfill`, `tail`, or `halted` with the reason in a sentence."""
     await connection.execute(
         "UPDATE chain_cursor SET state = %s, problem = %s, updated_at = now()"

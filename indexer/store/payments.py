@@ -12,6 +12,7 @@ from core.db.engine import Connection
 from core.log import get_logger
 from indexer import metrics
 from indexer.decode import LogRecord
+from indexer.fold.single import pairs
 from indexer.sources import Sources
 
 log = get_logger(__name__)
@@ -45,7 +46,7 @@ class BookedStake(NamedTuple):
 async def unpaid_stakes(connection: Connection, sources: Sources, booked: Sequence[BookedStake]) -> list[int]:
     """Return the ids of stored stakes and refunds without a payment: the token's logs have none with the same payer,
     amount and nonce, or only one that paid for another stake."""
-    if Role.WALLET not in sources.contracts or not booked:
+    if not booked:
         return []
     columns = dict(zip(BookedStake._fields, map(list, zip(*booked, strict=True)), strict=True))
     ours = {"chain": sources.chain_id, "recipient": sources.contracts[Role.WALLET]}
@@ -54,12 +55,24 @@ async def unpaid_stakes(connection: Connection, sources: Sources, booked: Sequen
 
 async def warn_of_unpaid(connection: Connection, sources: Sources, logs: Sequence[LogRecord]) -> None:
     """Report bookings without a payment. The contract checks its payments, so a missing payment means that the token's
-    logs have changed, or that the creditor lied."""
-    booked = [
-        BookedStake(e.stake_id, e.wallet, e.nonce, e.amount, each.block, each.index, each.tx)
-        for each in logs
-        if isinstance(e := each.event, (Staked, RefundBooked))
-    ]
+    logs have changed, or that the creditor lied. A payment among these logs, in the booking's own transaction, is new
+    and can pay for one booking; only other bookings are looked up."""
+    if Role.WALLET not in sources.contracts:
+        return
+    made, ours = pairs(logs), sources.contracts[Role.WALLET]
+    paid = {
+        (used.tx, used.event.authorizer, used.event.nonce, transfer.event.value)
+        for used in logs
+        if (transfer := made.get((used.block, used.index))) is not None and transfer.event.to == ours
+    }
+    booked = []
+    for each in logs:
+        if isinstance(e := each.event, (Staked, RefundBooked)):
+            payment = (each.tx, e.wallet, e.nonce, e.amount)
+            if payment in paid:
+                paid.remove(payment)
+            else:
+                booked.append(BookedStake(e.stake_id, e.wallet, e.nonce, e.amount, each.block, each.index, each.tx))
     unpaid = await unpaid_stakes(connection, sources, booked)
     if unpaid:
         metrics.UNPAID_STAKES.labels(sources.name).inc(len(unpaid))

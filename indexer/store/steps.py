@@ -10,6 +10,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, LiteralString
 
+from psycopg.errors import UniqueViolation
 from sqlalchemy import Table
 
 from core.agent.notices.log import undo_above
@@ -25,15 +26,15 @@ from core.db.schema.index_stock import stock_market, stock_position, stock_vinta
 from core.service.cancelling import cancel_and_wait
 from indexer import notices
 from indexer.decode import BlockInfo, LogRecord, Page
-from indexer.errors import CursorMoved
+from indexer.errors import Contradiction, CursorMoved
 from indexer.fold.agent import AgentFold
 from indexer.fold.rows import AffectedRows, Removal, Write
-from indexer.fold.single import APPENDED, AUTHORIZATION, authorization_keys, authorizations, rounds
+from indexer.fold.single import APPENDED, authorizations, rounds
 from indexer.fold.stock import StockFold
 from indexer.fold.venues import APPEND_ONLY, VENUE_KINDS, VenueFold
 from indexer.sources import FeedRounds, Sources
 from indexer.store.blocks import enters_range, make_ranges
-from indexer.store.cursor import Cursor, lock_cursor, move_cursor
+from indexer.store.cursor import Cursor, SeenHead, lock_cursor, move_cursor
 from indexer.store.payments import warn_of_unpaid
 from indexer.store.sums import sums_updated
 from indexer.store.tables import all_rows, begin_writing, clear, copy_rows, remove, rows_by_key, store, write_logs
@@ -101,7 +102,6 @@ class Folding:
         self._agent_fold = AgentFold()
         self._venue_fold = VenueFold(chain_id)
         self._loaded_venues: set[bytes] = set()
-        self._authorizations: set[tuple[int, bytes, bytes]] = set()
 
     async def load(self, connection: Connection, logs: Iterable[LogRecord]) -> None:
         """Begin a run: load the rows that its logs touch, unless they are in memory."""
@@ -119,9 +119,6 @@ class Folding:
                 if kind not in APPEND_ONLY:
                     for row in await all_rows(connection, kind):
                         self._venue_fold.add_row(kind, row)
-        keys = set(authorization_keys(self._chain_id, self._single)) - self._authorizations
-        for row in await rows_by_key(connection, AUTHORIZATION, AUTHORIZATION.key, list(keys)):
-            self._authorizations.add((row.chain_id, row.authorizer, row.nonce))
 
     async def run(self) -> None:
         """Apply every log. Raise Contradiction if one does not follow from the earlier ones."""
@@ -140,7 +137,7 @@ class Folding:
         affected = {Role.SETTLER: self._stock_fold.affected_rows(), Role.WALLET: self._agent_fold.affected_rows()}
         writes = self._stock_fold.take_writes() + self._agent_fold.take_writes() + self._venue_fold.take_writes()
         writes += rounds(self._chain_id, self._single, self._feeds)
-        writes.append(authorizations(self._chain_id, self._single, self._authorizations))
+        writes.append(authorizations(self._chain_id, self._single))
         return Changes(writes, affected)
 
 
@@ -152,8 +149,17 @@ async def fold_logs(
     folding = Folding(chain_id, feeds)
     await folding.load(connection, logs)
     await folding.run()
-    for write in folding.take_changes().writes:
-        await store(connection, write)
+    await _store_writes(connection, folding.take_changes().writes)
+
+
+async def _store_writes(connection: Connection, writes: Iterable[Write]) -> None:
+    """Store the rows that logs changed. Raise Contradiction if a log adds a row a second time, for example because the
+    token broke EIP-3009 and let an authorization be used twice."""
+    try:
+        for write in writes:
+            await store(connection, write)
+    except UniqueViolation as error:
+        raise Contradiction(f"A log repeats a row of {error.diag.table_name}: {error.diag.message_detail}") from error
 
 
 def affected_markets(entities: Iterable[bytes]) -> dict[Role, AffectedRows]:
@@ -181,15 +187,21 @@ FETCHED_AT_ONCE = 2_000
 
 
 async def append(
-    connection: Connection, sources: Sources, cursor: Cursor, pages: Sequence[Page], *, durable: bool = True
+    connection: Connection,
+    sources: Sources,
+    cursor: Cursor,
+    pages: Sequence[Page],
+    *,
+    durable: bool = True,
+    head: SeenHead | None = None,
 ) -> Cursor:
-    """Write consecutive pages that start right after the cursor, and move the cursor to their end. While a page is
-    folded, the database stores that page's logs and the rows of the page before."""
+    """Write consecutive pages that start right after the cursor, and move the cursor to their end, which is `head` if
+    that is given. While a page is folded, the database stores that page's logs and the rows of the page before."""
     chain_id, first, end = sources.chain_id, pages[0].first, pages[-1].end
     assert first == cursor.number + 1
     async with connection.transaction():
         await begin_writing(connection, durable=durable)
-        moved = await move_cursor(connection, cursor, end)
+        moved = await move_cursor(connection, cursor, end, head)
         if enters_range(first, end.number):
             await make_ranges(connection, chain_id, first, end.number)
         folding = Folding(chain_id, sources.feeds)
@@ -209,7 +221,6 @@ async def append(
         await warn_of_unpaid(connection, sources, logs)
         hashes = {block.number: block.hash for page in pages for block in page.blocks}
         await notices.append_events(connection, sources, logs, hashes)
-        await notify(connection, CHAIN_INDEXED, IndexStep(chain_id, end.number))
     return moved
 
 
@@ -217,8 +228,7 @@ async def _store(connection: Connection, cursor: Cursor, changes: Changes | None
     """Store the changed rows of one page, and the blocks and raw logs of the next."""
     if changes is not None:
         async with sums_updated(connection, cursor, changes.affected):
-            for write in changes.writes:
-                await store(connection, write)
+            await _store_writes(connection, changes.writes)
     if page is not None:
         blocks = ((cursor.chain_id, b.number, b.hash, b.timestamp, b.l1_number) for b in page.blocks)
         await copy_rows(connection, chain_block, blocks)
@@ -247,7 +257,6 @@ async def rewind(connection: Connection, sources: Sources, cursor: Cursor, ances
             await _refold(connection, sources, entities)
         if Role.WALLET in sources.contracts:
             await undo_above(connection, moved.number)
-        await notify(connection, CHAIN_INDEXED, IndexStep(chain_id, moved.number))
     return moved
 
 

@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import LiteralString
+from typing import Any, LiteralString
 
 from psycopg.sql import SQL, Identifier
 from sqlalchemy import Table
@@ -45,10 +45,6 @@ class _Sum:
     named: tuple[str, ...]
     total: Table | None = None
     adding: LiteralString = ""
-
-    @property
-    def key(self) -> tuple[str, ...]:
-        return tuple(column.name for column in self.table.primary_key.columns)
 
 
 # ---------------------------------------------------------------- stock markets
@@ -170,15 +166,27 @@ def tables_of(sources: Sources) -> list[Table]:
 async def sums_updated(
     connection: Connection, cursor: Cursor, affected_rows: Mapping[Role, AffectedRows]
 ) -> AsyncIterator[None]:
-    """Update the sums for `affected_rows`, which the caller changes inside this context."""
-    if cursor.summed:
-        await _add_to_sums(connection, affected_rows, -1)
+    """Update the sums for `affected_rows`, which the caller changes inside this context. Sums of no rows are deleted
+    at the end, since most of them get a row again."""
+    if not cursor.summed:
+        yield
+        return
+    counts: dict[Table, dict[tuple[Any, ...], int]] = {}
+    await _add_to_sums(connection, affected_rows, -1, counts)
     yield
-    if cursor.summed:
-        await _add_to_sums(connection, affected_rows, 1)
+    await _add_to_sums(connection, affected_rows, 1, counts)
+    for table, by_key in counts.items():
+        key = tuple(column.name for column in table.primary_key.columns)
+        await remove(connection, Removal(table, key, [each for each, count in by_key.items() if count == 0]))
 
 
-async def _add_to_sums(connection: Connection, affected_rows: Mapping[Role, AffectedRows], sign: int) -> None:
+async def _add_to_sums(
+    connection: Connection,
+    affected_rows: Mapping[Role, AffectedRows],
+    sign: int,
+    counts: dict[Table, dict[tuple[Any, ...], int]],
+) -> None:
+    """Add the rows' shares times `sign`, and note how many rows each changed sum is of."""
     for role, some in affected_rows.items():
         values = {
             "ids": some.ids if sign < 0 else [*some.ids, *some.added],
@@ -189,8 +197,8 @@ async def _add_to_sums(connection: Connection, affected_rows: Mapping[Role, Affe
         }
         for each in _SUMS[role]:
             if any(values[name] for name in each.named):
-                empty = await connection.fetch_all(_statement(each, each.chosen, sign), values)
-                await remove(connection, Removal(each.table, each.key, empty))
+                rows = await connection.fetch_all(_statement(each, each.chosen, sign), values)
+                counts.setdefault(each.table, {}).update({tuple(key): count for count, *key in rows})
 
 
 async def sum_all(connection: Connection, sources: Sources, cursor: Cursor) -> Cursor:
@@ -213,15 +221,16 @@ async def fill(connection: Connection, sources: Sources) -> None:
 
 @cache
 def _statement(each: _Sum, chosen: LiteralString, sign: int) -> bytes:
-    """Return the statement that adds the chosen rows' shares times `sign`, and selects the keys of the sums that are
-    now of no rows."""
+    """Return the statement that adds the chosen rows' shares times `sign`, and returns the row count and key of each
+    changed sum."""
     columns = [Identifier(column.name) for column in each.table.columns]
-    key, sums = columns[: len(each.key)], columns[len(each.key) :]
+    keys = len(each.table.primary_key.columns)
+    key, sums = columns[:keys], columns[keys:]
     return (
         SQL(
             "WITH part AS (SELECT {key}, {totals} FROM ({parts}) AS parts ({columns}) GROUP BY {key}),"
             " changed AS (INSERT INTO {table} AS t ({columns}) SELECT * FROM part ON CONFLICT ({key})"
-            " DO UPDATE SET {changes} RETURNING t.*){total} SELECT {key} FROM changed WHERE {count} = 0"
+            " DO UPDATE SET {changes} RETURNING t.*){total} SELECT {count}, {key} FROM changed"
         )
         .format(
             table=Identifier(each.table.name),

@@ -13,6 +13,7 @@ from eth_utils.crypto import keccak
 from core.contracts.events import Role
 from core.db.engine import ConnectionPool
 from indexer.chain import RECHECK_AFTER, ChainFollower
+from indexer.errors import Contradiction
 from indexer.rebuild import rebuild
 from indexer.sources import Sources
 from tests.conftest import TestPostgres
@@ -206,3 +207,13 @@ async def test_two_stakes_for_one_payment_raise_an_alarm(indexed: Indexed) -> No
     await indexed.mine("stake", MARKET, ALICE, 0, 5 * USD, ONE)
     await indexed.mine("odd_stake", MARKET, ALICE, 5 * USD, ONE, ())
     assert measured("vpm_index_unpaid_stakes_total") == before + 1
+
+
+@pytest.mark.parametrize("together", [True, False])
+async def test_a_token_that_lets_an_authorization_be_used_twice_is_refused(indexed: Indexed, together: bool) -> None:
+    await indexed.mine("stake", MARKET, ALICE, 0, 5 * USD, ONE)
+    used = (USED, ALICE, TWO if together else ONE)
+    again = (used, (MOVED, ALICE, OURS, 5 * USD))
+    said = (*again, *again) if together else again
+    with pytest.raises(Contradiction, match="repeats a row of token_authorization"):
+        await indexed.mine("odd_stake", MARKET, ALICE, 5 * USD, TWO, said)

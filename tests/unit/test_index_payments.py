@@ -5,15 +5,13 @@ Every case here is one in which pairing by payer and nearness takes a transfer f
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from core.contracts.events import Role
 from core.contracts.events.shared import AuthorizationCanceled, AuthorizationUsed, Transfer
 from indexer.decode import LogRecord, decode_logs
-from indexer.errors import Contradiction
-from indexer.fold.single import authorization_keys, authorizations, pairs, relevant
+from indexer.fold.single import authorizations, pairs, relevant
 from tests.support.index_chain import SimChain, world_sources
 from tests.support.index_world import ADDRESSES, TOKEN, Crowd, address_of
 
@@ -38,7 +36,7 @@ def moved(value: int, payer: bytes = ALICE, to: bytes = OURS) -> Transfer:
 
 def became(logs: list[LogRecord]) -> dict[bytes, tuple[str, int | None]]:
     """State and value by nonce, as the tables would have them."""
-    write = authorizations(CHAIN_ID, relevant(logs), set())
+    write = authorizations(CHAIN_ID, relevant(logs))
     columns = [column.name for column in write.table.columns]
     rows = [dict(zip(columns, row, strict=True)) for row in write.added]
     return {row["nonce"]: (row["state"], row["value"]) for row in rows}
@@ -47,7 +45,7 @@ def became(logs: list[LogRecord]) -> dict[bytes, tuple[str, int | None]]:
 def test_a_payment_is_the_use_and_the_transfer_after_it() -> None:
     logs = [log(4, used()), log(5, moved(4))]
     assert became(logs) == {ONE: ("paid", 4)}
-    (row,) = authorizations(CHAIN_ID, logs, set()).added
+    (row,) = authorizations(CHAIN_ID, logs).added
     assert row == (CHAIN_ID, ALICE, ONE, TOKEN, "paid", OURS, 4, 1, 4, 77, TX)
 
 
@@ -105,15 +103,6 @@ def test_an_authorization_used_without_a_payment_to_us_is_ignored() -> None:
     assert relevant([log(0, used(ALICE)), log(1, moved(4, BOB))]) == []
     canceled = [log(0, AuthorizationCanceled(ALICE, ONE))]
     assert relevant(canceled) == canceled
-
-
-def test_a_token_that_lets_an_authorization_be_used_twice_is_refused() -> None:
-    logs = [log(0, used()), log(1, moved(4))]
-    assert authorization_keys(CHAIN_ID, logs) == [(CHAIN_ID, ALICE, ONE)]
-    with pytest.raises(Contradiction, match="a second time"):
-        authorizations(CHAIN_ID, logs, set(authorization_keys(CHAIN_ID, logs)))
-    with pytest.raises(Contradiction, match="a second time"):
-        authorizations(CHAIN_ID, [*logs, log(2, AuthorizationCanceled(ALICE, ONE))], set())
 
 
 MOVES = st.lists(

@@ -8,8 +8,9 @@ writers cannot deadlock.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import LiteralString
 
 from prometheus_client import Counter
 
@@ -69,23 +70,21 @@ class _Wallet:
 async def append(connection: Connection, drafts: Sequence[Draft]) -> None:
     """Append the drafts that are not in the log yet, in the order given. Call this within a transaction.
 
-    If there is nothing to add, as when a chain is indexed again, no wallet is locked.
+    No wallet is locked whose events are all in the log, as when a chain is indexed again.
     """
-    drafts = await _missing(connection, drafts)
     if not drafts:
         return
-    wallets = await _lock(connection, {each.wallet for each in drafts})
-    added = 0
+    keys = [each.wallet for each in drafts], [each.source for each in drafts]
+    wallets = await _lock(connection, _WALLETS_OF_NEW_EVENTS, *keys)
+    drafts = [each for each in drafts if each.wallet in wallets]
     for start in range(0, len(drafts), ROWS_AT_ONCE):
-        added += await _append(connection, wallets, drafts[start : start + ROWS_AT_ONCE])
-    if added:
-        await _store_wallets(connection, wallets)
+        await _append(connection, wallets, drafts[start : start + ROWS_AT_ONCE])
 
 
 async def lock_wallet(connection: Connection, wallet: bytes) -> int:
     """Lock the wallet's events until the caller's transaction ends, and return the sequence number of the next
     event."""
-    return (await _lock(connection, {wallet}))[wallet].next_seq
+    return (await _lock(connection, _WALLETS, [wallet]))[wallet].next_seq
 
 
 async def undo_above(connection: Connection, block: int) -> None:
@@ -97,7 +96,7 @@ async def undo_above(connection: Connection, block: int) -> None:
     affected = await (await connection.execute(query, (block,))).fetchall()
     if not affected:
         return
-    wallets = await _lock(connection, {bytes(wallet) for (wallet,) in affected})
+    wallets = await _lock(connection, _WALLETS, [bytes(wallet) for (wallet,) in affected])
     query = (
         "SELECT wallet, source, occurrence, type, market_id, trade_id, payload FROM agent_event e"
         " WHERE block_number > %s AND NOT EXISTS"
@@ -113,11 +112,10 @@ async def undo_above(connection: Connection, block: int) -> None:
         at = wallets[wallet]
         rows.append(_Row(draft, at.next_seq, occurrence, at.tick(0), source))
         at.next_seq += 1
-    await _insert(connection, rows)
-    await _store_wallets(connection, wallets)
+    await _insert(connection, rows, wallets)
 
 
-async def _append(connection: Connection, wallets: dict[bytes, _Wallet], drafts: Sequence[Draft]) -> int:
+async def _append(connection: Connection, wallets: dict[bytes, _Wallet], drafts: Sequence[Draft]) -> None:
     occurrences = await _next_occurrences(connection, [each.source for each in drafts])
     rows = []
     now = time.time_ns() // MICROS * 1000  # our clock, to the millisecond
@@ -130,19 +128,7 @@ async def _append(connection: Connection, wallets: dict[bytes, _Wallet], drafts:
         at = now if draft.chain_at is None else wallet.tick(draft.chain_at)
         rows.append(_Row(draft, wallet.next_seq, occurrence, at))
         wallet.next_seq += 1
-    await _insert(connection, rows)
-    return len(rows)
-
-
-async def _missing(connection: Connection, drafts: Sequence[Draft]) -> list[Draft]:
-    """Return the drafts that are not in the log. The wallets are not locked, so another transaction may add some of
-    these events meanwhile."""
-    missing: list[Draft] = []
-    for start in range(0, len(drafts), ROWS_AT_ONCE):
-        part = drafts[start : start + ROWS_AT_ONCE]
-        occurrences = await _next_occurrences(connection, [each.source for each in part])
-        missing += [each for each in part if occurrences.get(each.source, 0) is not None]
-    return missing
+    await _insert(connection, rows, wallets)
 
 
 async def _next_occurrences(connection: Connection, sources: list[bytes]) -> dict[bytes, int | None]:
@@ -156,57 +142,53 @@ async def _next_occurrences(connection: Connection, sources: list[bytes]) -> dic
     return {bytes(source): newest + 1 if corrected == newest else None for source, newest, corrected in rows}
 
 
-async def _lock(connection: Connection, wallets: Iterable[bytes]) -> dict[bytes, _Wallet]:
-    ordered = sorted(wallets)
-    await connection.execute(
-        "INSERT INTO agent_event_wallet (wallet) SELECT w FROM unnest(%b::bytea[]) AS w ORDER BY w"
-        " ON CONFLICT DO NOTHING",
-        (ordered,),
-    )
-    rows = await connection.execute(
-        "SELECT wallet, next_seq, chain_micros FROM agent_event_wallet WHERE wallet = ANY(%b) ORDER BY wallet"
-        " FOR NO KEY UPDATE",
-        (ordered,),
-    )
-    return {bytes(wallet): _Wallet(seq, micros) for wallet, seq, micros in await rows.fetchall()}
+_WALLETS = "SELECT unnest(%b::bytea[])"
+_WALLETS_OF_NEW_EVENTS = (
+    "SELECT DISTINCT k.wallet FROM unnest(%b::bytea[], %b::bytea[]) AS k (wallet, source) WHERE NOT EXISTS"
+    " (SELECT FROM agent_event e WHERE e.source = k.source AND NOT EXISTS"
+    " (SELECT FROM agent_event u WHERE u.corrects = e.source AND u.occurrence = e.occurrence))"
+)
 
 
-async def _store_wallets(connection: Connection, wallets: dict[bytes, _Wallet]) -> None:
-    """Store the wallets' next sequence numbers, and signal the new events.
+async def _lock(connection: Connection, chosen: LiteralString, *values: list[bytes]) -> dict[bytes, _Wallet]:
+    """Lock the chosen wallets' rows in ascending order, creating those that are missing. The update changes nothing; it
+    locks and returns a row in one statement."""
+    rows = await connection.fetch_all(
+        f"INSERT INTO agent_event_wallet AS w (wallet) {chosen} ORDER BY 1"
+        " ON CONFLICT (wallet) DO UPDATE SET next_seq = w.next_seq RETURNING wallet, next_seq, chain_micros",
+        values,
+    )
+    return {bytes(wallet): _Wallet(seq, micros) for wallet, seq, micros in rows}
+
+
+async def _insert(connection: Connection, rows: Sequence[_Row], wallets: Mapping[bytes, _Wallet]) -> None:
+    """Insert events, store their wallets' next sequence numbers, wake webhooks that had caught up, and signal the
+    events.
 
     The commit is durable even during a backfill, although a database crash may lose the backfill's other commits. A
     reader continues after the last number it has seen. If the crash lost this commit, another event would get that
     number and the reader would miss it.
     """
-    await connection.execute(
-        "WITH stored AS (UPDATE agent_event_wallet w SET next_seq = u.seq, chain_micros = u.micros"
-        " FROM unnest(%b::bytea[], %b::bigint[], %b::bigint[]) AS u (wallet, seq, micros) WHERE w.wallet = u.wallet)"
-        " SELECT set_config('synchronous_commit', 'on', true), pg_notify(%s, %s)",
-        (
-            list(wallets),
-            [each.next_seq for each in wallets.values()],
-            [each.chain_micros for each in wallets.values()],
-            AGENT_EVENT.name,
-            AGENT_EVENT.write(wallets),
-        ),
-    )
-
-
-async def _insert(connection: Connection, rows: Sequence[_Row]) -> None:
     if not rows:
         return
+    changed = sorted({each.draft.wallet for each in rows})
     await connection.execute(
-        # Webhooks that had caught up are woken, since there is something to push again. In binary (%b): as text, the
-        # driver scans each array element for characters to escape, which took half of the indexer's time on agent
-        # markets.
+        # In binary (%b): as text, the driver scans each array element for characters to escape, which took half of the
+        # indexer's time on agent markets.
         "WITH woken AS (UPDATE agent_webhook SET attempt_at = now() WHERE wallet = ANY(%b) AND attempt_at = 'infinity'"
-        " AND (trade_id IS NULL OR trade_id = ANY(%b)))"
-        " INSERT INTO agent_event (wallet, seq, source, occurrence, corrects, type, market_id, trade_id, at_micros,"
-        " block_number, payload) SELECT * FROM unnest(%b::bytea[], %b::bigint[], %b::bytea[], %b::smallint[],"
-        " %b::bytea[], %b::text[], %b::text[], %b::bytea[], %b::bigint[], %b::bigint[], %b::text[])",
+        " AND (trade_id IS NULL OR trade_id = ANY(%b))),"
+        " stored AS (UPDATE agent_event_wallet w SET next_seq = u.seq, chain_micros = u.micros"
+        " FROM unnest(%b::bytea[], %b::bigint[], %b::bigint[]) AS u (wallet, seq, micros) WHERE w.wallet = u.wallet),"
+        " added AS (INSERT INTO agent_event (wallet, seq, source, occurrence, corrects, type, market_id, trade_id,"
+        " at_micros, block_number, payload) SELECT * FROM unnest(%b::bytea[], %b::bigint[], %b::bytea[],"
+        " %b::smallint[], %b::bytea[], %b::text[], %b::text[], %b::bytea[], %b::bigint[], %b::bigint[], %b::text[]))"
+        " SELECT set_config('synchronous_commit', 'on', true), pg_notify(%s, %s)",
         (
-            list({each.draft.wallet for each in rows}),
+            changed,
             list({each.draft.trade_id for each in rows if each.draft.trade_id is not None}),
+            changed,
+            [wallets[each].next_seq for each in changed],
+            [wallets[each].chain_micros for each in changed],
             [each.draft.wallet for each in rows],
             [each.seq for each in rows],
             [each.draft.source for each in rows],
@@ -218,6 +200,8 @@ async def _insert(connection: Connection, rows: Sequence[_Row]) -> None:
             [each.at_micros for each in rows],
             [each.draft.block for each in rows],
             [each.draft.payload for each in rows],
+            AGENT_EVENT.name,
+            AGENT_EVENT.write(changed),
         ),
     )
     for each in rows:
