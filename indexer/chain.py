@@ -19,11 +19,12 @@ from core.db.engine import Connection, ConnectionPool
 from core.hexadecimal import bytes_of, hex_of
 from core.log import get_logger
 from indexer import metrics
-from indexer.decode import Page
 from indexer.errors import BeyondFinality, Contradiction, NodeFault
 from indexer.feeds import backfill_feeds
-from indexer.fetch import TOO_MUCH, Fetcher, Replaced, Width, batches, pages
+from indexer.fetch import Fetcher, Replaced
 from indexer.finality import FinalityTracker, Fork, common_ancestor, confirms_fork
+from indexer.fold.rows import Page
+from indexer.history import TOO_MUCH, Width, batches, pages
 from indexer.node import Header, RpcNode
 from indexer.sources import Sources
 from indexer.store.blocks import blocks_below, first_block_after, places_of_logs

@@ -21,9 +21,10 @@ from core.db.engine import Connection, ConnectionPool
 from core.db.schema.index_shared import oracle_measure, oracle_round
 from core.hexadecimal import bytes_of, hex_of
 from core.log import get_logger
-from indexer.decode import Page
-from indexer.fetch import Fetcher, Width, pages
+from indexer.fetch import Fetcher
+from indexer.fold.rows import Page
 from indexer.fold.single import rounds
+from indexer.history import Width, pages
 from indexer.node import RpcNode
 from indexer.sources import FeedRounds, Sources
 from indexer.store.cursor import Cursor, feeds_as_json, known_feeds, lock_cursor

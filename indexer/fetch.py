@@ -9,10 +9,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
-from contextlib import aclosing, contextmanager
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import pairwise
 
 from core.chain.errors import RpcError, RpcErrorKind
@@ -20,11 +18,10 @@ from core.chain.wire import Log
 from core.contracts.events import UndecodableLog
 from core.contracts.events.shared import TRANSFER
 from core.hexadecimal import bytes_of, hex_of
-from core.service.cancelling import cancel_and_wait
 from indexer import metrics
 from indexer.completeness import DISTRUSTED_AT_ONCE, BloomTest, LogCompleteness, merged
-from indexer.decode import BlockInfo, Page, block_hashes, decode_logs
 from indexer.errors import ChainMoved, NodeFault
+from indexer.fold.rows import BlockInfo, LogRecord, Page
 from indexer.fold.single import relevant
 from indexer.node import SENDERS_AT_ONCE, Header, RpcNode
 from indexer.sources import Filter, Sources
@@ -259,92 +256,94 @@ def _of_block(logs: list[Log], header: Header) -> list[Log]:
     return logs
 
 
-# Measured: larger pages are slower and take more memory; with smaller ones transactions cost more.
-LOGS_PER_PAGE = 4_000
-IN_FLIGHT = 3
-PAGES_AT_ONCE = 4
-"""Pages written in one transaction: the fold of one overlaps with the writing of the one before."""
-THIN_LOGS = LOGS_PER_PAGE // 20
-THIN_IN_FLIGHT = 10
-"""Pages in flight while they hold few logs. They take little memory, and waiting for the node takes most of the
-time."""
-WIDEST_BLOCKS = 10_000
-
-TOO_MUCH = (RpcErrorKind.RANGE_TOO_WIDE, RpcErrorKind.TIMEOUT)
-"""Refusals after which fewer blocks are asked for."""
+INDEXES = 2**31
+"""The limit of a log's index in its block: the column's limit, more than a block can have."""
 
 
-@dataclass(slots=True)
-class Width:
-    """The width of the next page in blocks, and how many pages to fetch at once (`in_flight`). The width grows while
-    pages hold few logs, and shrinks when they hold many or are refused. `ceiling` is the widest page that the node is
-    known to accept; a refusal may have been temporary, so each page that wide raises it by an eighth, up to `widest`.
+def block_hashes(logs: Sequence[Log], first: int, last: int) -> dict[int, str]:
+    """Return the hashes of the logs' blocks. Raise NodeFault for a block outside the range, ChainMoved for a block with
+    two hashes, and ValueError for a malformed hash, which is not another block's."""
+    hashes: dict[int, str] = {}
+    number_text, number, hash_text = "", -1, ""
+    for log in logs:
+        if log.block_number == number_text and log.block_hash == hash_text:
+            continue
+        number_text, hash_text = log.block_number, log.block_hash
+        number = int(number_text, 16)
+        if hex_of(bytes_of(hash_text, 32)) != hash_text.lower():
+            raise ValueError(f"{hash_text} is not a hash")
+        if not first <= number <= last:
+            raise NodeFault(f"A node was asked for blocks {first} to {last}, but returned a log of block {number}.")
+        if log.removed or hashes.setdefault(number, hash_text) != hash_text:
+            raise ChainMoved(f"A node returned logs of block {number} from two forks.")
+    return hashes
+
+
+def decode_logs(logs: Sequence[Log], sources: Sources, blocks: Mapping[int, BlockInfo]) -> list[LogRecord]:
+    """Return typed logs in chain order. `blocks` must have every block of the logs.
+
+    This is the hot path: one pass, no call per field.
     """
+    emitters = sources.emitters
+    from_hex = bytes.fromhex
+    out: list[LogRecord] = []
+    number_text, number, at = "", -1, 0
+    tx_text, tx = "", b""
+    for log in logs:
+        emitter = emitters.get(log.address) or emitters.get(log.address.lower())
+        layout = None if emitter is None or not log.topics else emitter.layouts.get(log.topics[0])
+        if emitter is None or layout is None:
+            raise NodeFault(f"A node returned a log of {log.address} that the filter excludes.")
+        if log.block_number != number_text:
+            number_text = log.block_number
+            number = int(number_text, 16)
+            at = blocks[number].timestamp
+        if log.transaction_hash != tx_text:
+            tx_text = log.transaction_hash
+            tx = from_hex(tx_text[2:])
+            if len(tx) != 32:
+                raise ValueError(f"{tx_text} is not a hash")
+        topics = layout.topic + from_hex("".join([topic[2:] for topic in log.topics[1:]]))
+        data = from_hex(log.data[2:])
+        if len(topics) != layout.topics_bytes or (
+            len(data) != layout.data_bytes if layout.data_bytes is not None else len(data) < layout.least_data_bytes
+        ):
+            raise UndecodableLog(
+                f"{layout.name} in block {number}: {len(topics)} bytes of topics and {len(data)} of data do not fit its"
+                " layout."
+            )
+        index = int(log.log_index, 16)
+        if not 0 <= index < INDEXES:
+            raise ValueError(f"{log.log_index} is not a log index")
+        entity = layout.entity
+        out.append(
+            LogRecord(
+                number,
+                index,
+                at,
+                tx,
+                emitter.address,
+                topics,
+                data,
+                None if entity is None else entity(topics, data),
+                layout.decode(topics, data),
+            )
+        )
+    _put_in_order(out)
+    return out
 
-    blocks: int = 64
-    ceiling: int = WIDEST_BLOCKS
-    in_flight: int = IN_FLIGHT
-    widest: int = WIDEST_BLOCKS
 
-    def succeeded(self, blocks: int, logs: int) -> None:
-        """Record that a page of `blocks` blocks held `logs` logs. The next page should hold LOGS_PER_PAGE logs, but is
-        at most twice as wide."""
-        if blocks >= self.ceiling:
-            self.ceiling = min(self.widest, blocks + max(1, blocks // 8))
-        self.in_flight = THIN_IN_FLIGHT if logs <= THIN_LOGS else IN_FLIGHT
-        fitting = blocks * LOGS_PER_PAGE // logs if logs else blocks * 2
-        self.blocks = max(1, min(fitting, blocks * 2, self.ceiling))
-
-    def failed(self, blocks: int) -> None:
-        self.in_flight = IN_FLIGHT
-        self.ceiling = max(1, min(self.ceiling, blocks - 1, blocks // 2))
-        self.blocks = min(self.blocks, self.ceiling)
-
-
-async def pages(fetcher: Fetcher, first: int, last: int, width: Width) -> AsyncGenerator[Page, None]:
-    """Yield the blocks from `first` to `last` as consecutive pages. Close the generator to cancel pending requests."""
-    in_flight: deque[asyncio.Task[Page]] = deque()
-    next_block = first
-    try:
-        while next_block <= last or in_flight:
-            while next_block <= last and len(in_flight) < width.in_flight:
-                until = min(last, next_block + width.blocks - 1)
-                in_flight.append(asyncio.create_task(_page(fetcher, next_block, until, width)))
-                next_block = until + 1
-            yield await in_flight.popleft()
-    finally:
-        await cancel_and_wait(*in_flight)
-
-
-async def _page(fetcher: Fetcher, first: int, last: int, width: Width) -> Page:
-    try:
-        page = await fetcher.fetch_history(first, last)
-    except RpcError as error:
-        if error.kind not in TOO_MUCH or first == last:
-            raise
+def _put_in_order(logs: list[LogRecord]) -> None:
+    previous = (-1, -1)
+    for log in logs:
+        place = (log.block, log.index)
+        if place <= previous:
+            break
+        previous = place
     else:
-        width.succeeded(last - first + 1, len(page.logs))
-        return page
-    width.failed(last - first + 1)
-    middle = (first + last) // 2
-    lower = await _page(fetcher, first, middle, width)
-    upper = await _page(fetcher, middle + 1, last, width)
-    return Page(first, upper.end, lower.blocks + upper.blocks, lower.logs + upper.logs)
-
-
-async def batches(history: AsyncGenerator[Page, None]) -> AsyncGenerator[list[Page], None]:
-    """Yield pages in batches that are written together. After a failure, yield the pages fetched before it, too."""
-    batch: list[Page] = []
-    async with aclosing(history):
-        try:
-            async for page in history:
-                batch.append(page)
-                if len(batch) == PAGES_AT_ONCE:
-                    yield batch
-                    batch = []
-        except (RpcError, NodeFault, UndecodableLog):
-            if batch:
-                yield batch
-            raise
-    if batch:
-        yield batch
+        return
+    # Nodes usually return logs in order, but are not required to.
+    logs.sort(key=lambda log: (log.block, log.index))
+    for one, other in pairwise(logs):
+        if (one.block, one.index) == (other.block, other.index):
+            raise NodeFault(f"A node returned log {one.index} of block {one.block} twice.")

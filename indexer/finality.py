@@ -8,7 +8,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from indexer.decode import BlockInfo
+from indexer.fold.rows import BlockInfo
 from indexer.node import RpcNode
 
 ASK_SECONDS = 5.0

@@ -13,7 +13,7 @@ from core.chain.errors import RpcError, RpcErrorKind
 from core.chain.provider import ChainProvider, values
 from core.chain.wire import Block, Data, Hash, Log
 from core.hexadecimal import bytes_of
-from indexer.decode import BlockInfo
+from indexer.fold.rows import BlockInfo
 from indexer.sources import Filter
 
 BLOOM_CHARACTERS = 2 + 2 * 256

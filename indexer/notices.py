@@ -17,9 +17,9 @@ from core.agent.notices.log import Draft
 from core.agent.notices.payloads import NoticeMarket, notice_markets
 from core.contracts.events import agent as ev
 from core.db.engine import Connection
-from indexer.decode import LogRecord
 from indexer.errors import Contradiction
 from indexer.fold.agent import STAKE
+from indexer.fold.rows import LogRecord
 from indexer.sources import Sources
 from indexer.store.tables import rows_by_key
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 from core.db.channels import CHAIN_INDEXED, IndexStep, notify
 from core.db.engine import ConnectionPool
 from core.service.cancelling import cancel_and_wait
-from indexer.decode import LogRecord
 from indexer.errors import CursorMoved
+from indexer.fold.rows import LogRecord
 from indexer.sources import Sources
 from indexer.store import sums
 from indexer.store.cursor import known_feeds

@@ -19,9 +19,9 @@ from core.db.engine import Connection
 from core.db.schema.index import chain_block, chain_log
 from core.hexadecimal import bytes_of
 from indexer.audit.snapshot import AuditStage, Place, Snapshot
-from indexer.decode import Page
 from indexer.errors import ChainMoved
-from indexer.fetch import Width, pages
+from indexer.fold.rows import Page
+from indexer.history import Width, pages
 from indexer.store import sums
 from indexer.store.steps import fold_stored, projections
 from indexer.store.tables import copy_rows, scan_tables, use_indexes, write_logs

@@ -21,9 +21,8 @@ from core.contracts.events import agent as ev
 from core.contracts.events.agent import AGENT_MARKET
 from core.contracts.statuses import AgentMarketStatus, StakeStatus
 from core.db.schema.index_agent import agent_market, agent_outcome, agent_stake
-from indexer.decode import LogRecord
 from indexer.errors import Contradiction
-from indexer.fold.rows import AffectedRows, Need, RowKind, Write
+from indexer.fold.rows import AffectedRows, LogRecord, Need, RowKind, Write
 
 MARKET = RowKind(agent_market)
 OUTCOME = RowKind(agent_outcome)

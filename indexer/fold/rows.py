@@ -1,5 +1,5 @@
-"""Projection rows as objects while a page is folded. A row has its table's columns as attributes, and `stored`, which
-is True if the database already has a row with the same key, to be replaced.
+"""What folds take and return: pages of logs, and projection rows as objects. A row has its table's columns as
+attributes, and `stored`, which is True if the database already has a row with the same key, to be replaced.
 """
 
 from __future__ import annotations
@@ -9,7 +9,47 @@ from dataclasses import dataclass, field, make_dataclass
 from operator import attrgetter
 from typing import Any
 
+import msgspec
 from sqlalchemy import Table
+
+
+class BlockInfo(msgspec.Struct, frozen=True, gc=False):
+    """A block as stored. `l1_number` is what contracts read as block.number, on most chains the block's own number."""
+
+    number: int
+    hash: bytes
+    timestamp: int
+    l1_number: int
+
+
+class LogRecord(msgspec.Struct, frozen=True, gc=False):
+    """A decoded log of our contracts or feeds. `topics` are joined; `entity` and `event` come from its layout in
+    core.contracts.events."""
+
+    block: int
+    index: int
+    at: int  # its block's Unix seconds
+    tx: bytes
+    address: bytes
+    topics: bytes
+    data: bytes
+    entity: bytes | None
+    event: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Consecutive blocks from `first` to `end`. `logs` are all of our logs there, in chain order. `blocks` are those to
+    store, in ascending order: `end`, every block with logs, and perhaps others."""
+
+    first: int
+    end: BlockInfo
+    blocks: tuple[BlockInfo, ...]
+    logs: list[LogRecord]
+
+    @property
+    def hashes(self) -> dict[int, bytes]:
+        return {each.number: each.hash for each in self.blocks}
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,8 +20,7 @@ from core.contracts.events.shared import (
     Transfer,
 )
 from core.db.schema.index_shared import oracle_measure, oracle_round, token_authorization
-from indexer.decode import LogRecord
-from indexer.fold.rows import RowKind, Write
+from indexer.fold.rows import LogRecord, RowKind, Write
 from indexer.sources import FeedRounds
 
 APPENDED = (oracle_round, oracle_measure, token_authorization)

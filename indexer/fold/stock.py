@@ -15,9 +15,8 @@ from core.db.schema.index_stock import stock_market, stock_position, stock_vinta
 from core.stock import vested_fold as mirror
 from core.stock.projection import market_of, position_of, vintage_of
 from core.stock.vested import DOWN, SEED, UP, Position, VestedMarket, Vintage, seed_vintage
-from indexer.decode import LogRecord
 from indexer.errors import Contradiction
-from indexer.fold.rows import AffectedRows, Need, RowKind, Write, copy_fields
+from indexer.fold.rows import AffectedRows, LogRecord, Need, RowKind, Write, copy_fields
 
 MARKET = RowKind(stock_market)
 VINTAGE = RowKind(stock_vintage)

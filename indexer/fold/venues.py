@@ -10,9 +10,8 @@ from core.contracts.events import agent, shared, stock
 from core.db.schema.index_agent import agent_fee_sweep, agent_feed, agent_role, agent_venue
 from core.db.schema.index_shared import pauser_act, pauser_guardian
 from core.db.schema.index_stock import stock_fee_sweep, stock_feed, stock_opener, stock_venue
-from indexer.decode import LogRecord
 from indexer.errors import Contradiction
-from indexer.fold.rows import RowKind, Write, copy_fields
+from indexer.fold.rows import LogRecord, RowKind, Write, copy_fields
 
 STOCK_VENUE = RowKind(stock_venue)
 STOCK_FEED = RowKind(stock_feed)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from psycopg.sql import SQL, Identifier, Literal
 
 from core.db.engine import Connection
-from indexer.decode import BlockInfo
+from indexer.fold.rows import BlockInfo
 
 
 async def blocks_below(connection: Connection, chain_id: int, top: int, limit: int) -> list[BlockInfo]:

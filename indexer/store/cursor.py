@@ -11,8 +11,8 @@ from psycopg.types.json import Jsonb
 from core.db.channels import CHAIN_INDEXED, IndexStep
 from core.db.engine import Connection
 from core.log import get_logger
-from indexer.decode import BlockInfo
 from indexer.errors import CursorMoved, OtherSources
+from indexer.fold.rows import BlockInfo
 from indexer.sources import FeedRounds, Sources
 from indexer.store.blocks import blocks_below, make_ranges
 

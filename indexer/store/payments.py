@@ -11,7 +11,7 @@ from core.contracts.events.agent import RefundBooked, Staked
 from core.db.engine import Connection
 from core.log import get_logger
 from indexer import metrics
-from indexer.decode import LogRecord
+from indexer.fold.rows import LogRecord
 from indexer.fold.single import pairs
 from indexer.sources import Sources
 

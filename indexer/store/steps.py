@@ -25,10 +25,9 @@ from core.db.schema.index_agent import agent_market, agent_outcome, agent_stake
 from core.db.schema.index_stock import stock_market, stock_position, stock_vintage
 from core.service.cancelling import cancel_and_wait
 from indexer import notices
-from indexer.decode import BlockInfo, LogRecord, Page
 from indexer.errors import Contradiction, CursorMoved
 from indexer.fold.agent import AgentFold
-from indexer.fold.rows import AffectedRows, Removal, Write
+from indexer.fold.rows import AffectedRows, BlockInfo, LogRecord, Page, Removal, Write
 from indexer.fold.single import APPENDED, authorizations, rounds
 from indexer.fold.stock import StockFold
 from indexer.fold.venues import APPEND_ONLY, VENUE_KINDS, VenueFold

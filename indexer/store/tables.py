@@ -16,8 +16,7 @@ from sqlalchemy.dialects.postgresql import JSONB
 
 from core.db.engine import Connection
 from core.db.schema.index import chain_log
-from indexer.decode import LogRecord
-from indexer.fold.rows import Removal, RowKind, Write
+from indexer.fold.rows import LogRecord, Removal, RowKind, Write
 
 FEW_ROWS = 16
 

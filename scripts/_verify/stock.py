@@ -18,8 +18,8 @@ from core.feeds.rounds import settlement as settles_as
 from core.hexadecimal import bytes_of
 from core.stock.vested import DOWN, UP, Moment
 from core.stock.vested_views import PositionView, market_view, position_view
-from indexer.decode import LogRecord
 from indexer.errors import Contradiction
+from indexer.fold.rows import LogRecord
 from indexer.fold.stock import StockFold
 from scripts._verify.chain import DecodedLog, PinnedChain, word
 from scripts._verify.claims import Findings, NotCheckable, integer_or_none, objects

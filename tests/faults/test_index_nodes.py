@@ -22,7 +22,7 @@ from core.service.cancelling import cancel_and_wait
 from indexer.chain import ChainFollower
 from indexer.completeness import LogCompleteness
 from indexer.errors import BeyondFinality, Contradiction, CursorMoved, NodeFault
-from indexer.fetch import Width
+from indexer.history import Width
 from indexer.service import ChainService
 from tests.conftest import TestPostgres
 from tests.support.index_chain import SimChain, SimNode, world_sources
@@ -175,7 +175,7 @@ async def test_pages_before_a_contradiction_are_kept(at_once: int, wiped: str, m
     async def not_sampled(*_: Any) -> None:
         """The blocks that are sampled happen to have all their logs."""
 
-    monkeypatch.setattr("indexer.fetch.PAGES_AT_ONCE", at_once)
+    monkeypatch.setattr("indexer.history.PAGES_AT_ONCE", at_once)
     monkeypatch.setattr(LogCompleteness, "sample", not_sampled)
     chain, _ = busy_chain("kept", 80)
     node = SimNode(chain)

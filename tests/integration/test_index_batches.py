@@ -6,8 +6,8 @@ from __future__ import annotations
 import pytest
 
 from core.db.engine import ConnectionPool
-from indexer.decode import Page
 from indexer.fetch import Fetcher
+from indexer.fold.rows import Page
 from indexer.store.cursor import open_cursor
 from indexer.store.steps import append
 from indexer.store.sums import sum_all

@@ -14,7 +14,7 @@ from core.chain.wire import Log
 from core.db.channels import CHAIN_INDEXED, Resync, listen
 from core.db.engine import make_pool
 from indexer.feeds import emitters_of
-from indexer.fetch import Width
+from indexer.history import Width
 from indexer.rebuild import rebuild
 from indexer.sources import FeedRounds
 from tests.conftest import StartAnvil, TestPostgres

@@ -9,7 +9,7 @@ from core.contracts.events import Role, layouts_of
 from core.contracts.events.shared import PAUSER
 from core.db.engine import Connection, connect
 from core.db.migrate import migrate
-from indexer.decode import BlockInfo, LogRecord, Page
+from indexer.fold.rows import BlockInfo, LogRecord, Page
 from indexer.sources import Sources
 from indexer.store.blocks import BLOCKS, range_name
 from indexer.store.cursor import open_cursor

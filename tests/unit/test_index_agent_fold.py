@@ -11,9 +11,9 @@ from eth_utils.crypto import keccak
 from core.contracts.events import Role, layouts_of
 from core.contracts.statuses import AgentMarketStatus, VoidReason
 from core.db.schema.index_agent import agent_market, agent_outcome
-from indexer.decode import LogRecord
 from indexer.errors import Contradiction
 from indexer.fold.agent import AgentFold
+from indexer.fold.rows import LogRecord
 from tests.support.index_world import FEEDS, Emission, address_of, emission
 
 KEY = keccak(text="bnkr-100m")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from indexer.chain import RECHECK_BLOCKS, Recheck
-from indexer.fetch import IN_FLIGHT, LOGS_PER_PAGE, THIN_IN_FLIGHT, WIDEST_BLOCKS, Width
+from indexer.history import IN_FLIGHT, LOGS_PER_PAGE, THIN_IN_FLIGHT, WIDEST_BLOCKS, Width
 
 
 def test_many_thin_pages_are_fetched_at_once_but_few_thick_ones() -> None:

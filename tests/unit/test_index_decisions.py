@@ -17,10 +17,11 @@ from core.db.schema import index, index_agent, index_shared, index_stock
 from core.errors import DeploymentError
 from core.paths import REPOSITORY
 from indexer.completeness import BloomTest, mask
-from indexer.decode import BlockInfo, decode_logs
-from indexer.fetch import LOGS_PER_PAGE, WIDEST_BLOCKS, Width
+from indexer.fetch import decode_logs
 from indexer.finality import Fork, common_ancestor, confirms_fork
+from indexer.fold.rows import BlockInfo
 from indexer.fold.stock import POSITION
+from indexer.history import LOGS_PER_PAGE, WIDEST_BLOCKS, Width
 from indexer.sources import sources_of
 from indexer.store.tables import column_types
 from tests.support.index_chain import SimChain, bloom_of, world_sources

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from core.contracts.events import Role
 from core.contracts.events.shared import AuthorizationCanceled, AuthorizationUsed, Transfer
-from indexer.decode import LogRecord, decode_logs
+from indexer.fetch import decode_logs
+from indexer.fold.rows import LogRecord
 from indexer.fold.single import authorizations, pairs, relevant
 from tests.support.index_chain import SimChain, world_sources
 from tests.support.index_world import ADDRESSES, TOKEN, Crowd, address_of
