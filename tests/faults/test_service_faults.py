@@ -33,11 +33,12 @@ from scripts._stack.chain_setup import LocalNode
 from scripts._stack.parts import CHAIN_IDS
 from scripts._stack.wallets import Wallet
 from tests.support.agent_chain import AgentChain
-from tests.support.fleet import Fleet, FleetSize, children, fleet, ran
+from tests.support.fleet import Fleet, FleetSize, fleet, ran
 from tests.support.fleet_checks import bet_taken, faults, warm
 from tests.support.fleet_load import Load, LoadReport, Promise
 from tests.support.genesis import Genesis
 from tests.support.pool_chain import put_back, take_out
+from tests.support.programs import children
 
 pytestmark = [pytest.mark.thorough, pytest.mark.timeout(900), pytest.mark.asyncio(loop_scope="module")]
 

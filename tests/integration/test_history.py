@@ -42,10 +42,10 @@ from tests.support.history_fill import (
     agent_names,
     fill,
     next_block,
+    sum_all,
     wallet_of,
     write_deployments,
 )
-from tests.support.history_sums import sum_all
 from tests.waiting import PATIENCE
 
 SIZE = HistorySize(stock=5_000, agent=4_000, stakes=5, positions=3, wallets=1_000, open_each=20)

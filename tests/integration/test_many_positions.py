@@ -39,7 +39,7 @@ from core.stock.vested import (
     settlement,
 )
 from core.stock.vested_views import position_view
-from tests.support.history_sums import sum_all
+from tests.support.history_fill import sum_all
 
 OWNER, OTHER, FEW, NO_ONE = b"\x01" * 20, b"\x02" * 20, b"\x03" * 20, bytes(20)
 TOKEN = 10**6

@@ -23,6 +23,7 @@ from scripts._local.anvil import ask
 from scripts._local.ports import free_port
 from scripts._vpm.cli import local_stack
 from tests.support.genesis import Genesis, RunningChain
+from tests.support.programs import children
 from tests.support.stack import Stack, gone, tree
 from tests.waiting import PATIENCE, wait
 
@@ -172,7 +173,7 @@ def _get(url: str, **query: object) -> dict[str, Any]:
 def _ends_when_killed(stack: Stack, name: str, sign: str) -> None:
     """A part that is killed is named, and takes the stack with it; `sign` identifies its process."""
     family = tree(stack.process.pid)
-    victim = next(pid for pid in stack.children() if sign in _command(pid))
+    victim = next(pid for pid in children(stack.process.pid) if sign in _command(pid))
     os.kill(victim, signal.SIGKILL)
     killed_at = time.monotonic()
     while f"{name} was killed by SIGKILL" not in stack.output:

@@ -8,7 +8,6 @@ import contextlib
 import functools
 import json
 import os
-import random
 import shutil
 import subprocess
 from collections.abc import AsyncIterator, Iterator
@@ -19,6 +18,7 @@ from typing import Any
 import httpx
 
 from core.paths import REPOSITORY
+from tests.support.service import fresh_address
 
 TYPESCRIPT = REPOSITORY / "api" / "clients" / "typescript"
 DRIVER = REPOSITORY / "tests" / "clients" / "ours.mjs"
@@ -115,13 +115,9 @@ async def betting(order: dict[str, Any]) -> AsyncIterator[Betting]:
 # ---------------------------------------------------------------- Python
 
 
-def _address() -> str:
-    return f"10.{random.randrange(256)}.{random.randrange(256)}.{random.randrange(1, 255)}"
-
-
 def _strange(request: httpx.Request) -> None:
     """Send each call from a new address, to stay below rate limits."""
-    request.headers["X-Forwarded-For"] = _address()
+    request.headers["X-Forwarded-For"] = fresh_address()
 
 
 async def _strange_later(request: httpx.Request) -> None:

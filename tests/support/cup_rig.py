@@ -13,7 +13,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import aiohttp
-from aiohttp import web
 from eth_account import Account
 from eth_account.messages import encode_defunct
 from eth_account.signers.local import LocalAccount
@@ -25,7 +24,6 @@ from api.context import open_context
 from api.cup import requests
 from api.cup.surface import cup_surface
 from api.openapi import docs_surface
-from api.operations import Surface
 from core.agent.document import Specification
 from core.config import ApiSecrets, Settings
 from core.contracts.statuses import MarketKind
@@ -274,11 +272,6 @@ def settings_for(database_url: str, **changes: Any) -> Settings:
         **changes,
     }
     return Settings.model_validate({name: value for name, value in values.items() if value is not None})
-
-
-def _application(surface: Surface, settings: Settings) -> web.Application:
-    docs = docs_surface([surface], title="The cup", server=settings.public_url)
-    return bounded(application([surface, docs]), settings)
 
 
 @asynccontextmanager

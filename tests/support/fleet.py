@@ -307,15 +307,6 @@ def ran(module: str, *words: str, env: Mapping[str, str] | None = None) -> subpr
     return subprocess.run(command, env=env, cwd=str(REPOSITORY), capture_output=True, text=True, check=False)
 
 
-def children(pid: int) -> list[int]:
-    pids = []
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError, ValueError, IndexError):
-            if int(stat.read_text().rpartition(")")[2].split()[1]) == pid:
-                pids.append(int(stat.parent.name))
-    return pids
-
-
 @asynccontextmanager
 async def fleet(
     folder: Path,

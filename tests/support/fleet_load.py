@@ -31,6 +31,7 @@ from scripts._stack.wallets import wallet as wallet_of
 from tests.support.buyer import bound_header
 from tests.support.cup_rig import Signer
 from tests.support.fleet import Fleet
+from tests.support.service import fresh_address
 
 PATIENCE_SECONDS = 180.0  # until an unknown answer must have become a known one
 ANSWER_SECONDS = 25.0
@@ -75,7 +76,7 @@ class Load:
     failed_reads: int = 0
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
     _dice: random.Random = field(default_factory=lambda: random.Random(20))
-    _callers: Any = field(default_factory=lambda: itertools.count(1))
+    _calls: Any = field(default_factory=lambda: itertools.count(1))
     bettors: list[Wallet] = field(default_factory=lambda: [wallet_of(f"fleet bettor {n}") for n in range(BETTORS)])
     _claimed: set[str] = field(default_factory=set)
 
@@ -160,8 +161,8 @@ class Load:
     ) -> tuple[int, Any]:
         """Return status and JSON from any API process that responds, or 0 if none does. Each call has its own caller
         address."""
-        number = next(self._callers)
-        given = {**_caller(number), **(headers or {})}
+        number = next(self._calls)
+        given = {"X-Forwarded-For": fresh_address(), **(headers or {})}
         patience = aiohttp.ClientTimeout(total=ANSWER_SECONDS)
         doors = self.fleet.base_urls
         for turn in range(len(doors)):
@@ -176,9 +177,6 @@ class Load:
             except (aiohttp.ClientError, TimeoutError, ValueError):
                 return 0, None
         return 0, None
-
-    def caller(self) -> dict[str, str]:
-        return _caller(next(self._callers))
 
     async def insist(
         self, promise: Promise, path: str, body: Any, refusals: frozenset[str], headers: Mapping[str, str] | None = None
@@ -324,7 +322,3 @@ class Load:
         refusals = frozenset({"round_closed", "invalid_signature", "insufficient_funds", "stake_out_of_bounds"})
         await self.insist(promise, "/api/cup/v1/roulette/bet", body, refusals)
         return promise
-
-
-def _caller(number: int) -> dict[str, str]:
-    return {"X-Forwarded-For": f"10.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}"}

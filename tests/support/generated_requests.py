@@ -32,6 +32,8 @@ from schemathesis import Case, GenerationMode, checks
 from schemathesis.core.result import Ok
 from schemathesis.schemas import APIOperation
 
+from tests.support.service import fresh_address
+
 AnyCase = Case[Any]
 
 SECONDS = 30
@@ -51,8 +53,6 @@ CHECKS = (
 Known = Mapping[str, Sequence[Any]]
 Refusal = tuple[str, str, int]
 
-_callers = itertools.count(1)
-
 
 @dataclass
 class Seen:
@@ -65,10 +65,10 @@ class Seen:
         statuses."""
         assert self.statuses, "the document describes no operation"
         silent = [name for name, found in self.statuses.items() if not any(200 <= each < 300 for each in found)]
-        assert set(silent) == set(refuse), f"never answered 2xx: {silent}; expected of {list(refuse)}"
+        assert set(silent) == set(refuse), f"never returned 2xx: {silent}; expected of {list(refuse)}"
         for name, wanted in (statuses or {}).items():
             missing = set(wanted) - set(self.statuses[name])
-            assert not missing, f"{name} never answered {sorted(missing)}; it gave {dict(self.statuses[name])}"
+            assert not missing, f"{name} never returned {sorted(missing)}; it gave {dict(self.statuses[name])}"
 
 
 def generated_requests(
@@ -106,8 +106,7 @@ class _Asking:
     not_errors: frozenset[Refusal]
 
     def call(self, case: AnyCase) -> None:
-        number = next(_callers)
-        headers = {"X-Forwarded-For": f"10.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}"}
+        headers = {"X-Forwarded-For": fresh_address()}
         if self.headers is not None:
             headers |= self.headers(case)
         response = case.call(session=self.session, headers=headers, timeout=SECONDS)
@@ -117,7 +116,7 @@ class _Asking:
             response.status_code >= 500
             and (case.method.upper(), case.path, response.status_code) not in self.not_errors
         ):
-            raise AssertionError(f"{label} answered {response.status_code}: {response.text}\n{case.as_curl_command()}")
+            raise AssertionError(f"{label} returned {response.status_code}: {response.text}\n{case.as_curl_command()}")
         if label == case.operation.label:
             self.seen.statuses[label][response.status_code] += 1
 

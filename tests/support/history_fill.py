@@ -17,12 +17,14 @@ from psycopg.types.json import Jsonb
 from core.agent.bet import market_key
 from core.agent.document import Specification, draft_document
 from core.contracts.deployments import ContractInfo, Deployment, Token, write_deployment
+from core.contracts.events import Role
 from core.contracts.feeds import AgentFeed, PublishedFeed
 from core.contracts.statuses import AgentMarketStatus, Family, MarketKind, StakeStatus, StockReason
 from core.db.channels import CHAIN_INDEXED, IndexStep
-from core.db.engine import conninfo
+from core.db.engine import conninfo, make_pool
 from core.money import USD
-from tests.support.history_sums import sum_all
+from indexer.sources import Sources
+from indexer.store import sums
 
 BASE_CHAIN, STOCK_CHAIN = 8453, 46_630
 TOKENS = tuple(f"T{number:02}" for number in range(1, 21))
@@ -32,6 +34,9 @@ EVERY_SECONDS = 10_800
 """Between the ends of two agent markets on one token, and of two stock markets."""
 OPEN_SECONDS = 86_400
 WEIGHT = 100 * USD
+
+
+BOTH = Sources("both", 1, 1, "op-stack", {Role.SETTLER: bytes(20), Role.WALLET: bytes(20)}, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +116,13 @@ def fill(url: str, size: HistorySize) -> int:
     with psycopg.connect(conninfo(url), autocommit=True) as connection:
         connection.execute("VACUUM ANALYZE")
     return now
+
+
+async def sum_all(url: str) -> None:
+    """Sum everything stored of both sides, and mark every chain as summed."""
+    async with make_pool(url, size=1) as pool, pool.connection() as connection:
+        await sums.fill(connection, BOTH)
+        await connection.execute("UPDATE chain_cursor SET summed = true")
 
 
 def next_block(connection: psycopg.Connection[object], chain_id: int, change: str | None = None) -> int:

@@ -15,18 +15,10 @@ from pathlib import Path
 from scripts._local.ports import free_port
 from scripts._local.postgres import PostgresServer
 from scripts._local.process import RunningProcess, SpawnPlan, start_process
+from tests.support.programs import family
 from tests.waiting import wait
 
 REDIS = shutil.which("redis-server")
-
-
-def family(pid: int) -> list[int]:
-    found = [pid]
-    for each in found:
-        with contextlib.suppress(OSError):
-            for thread in Path(f"/proc/{each}/task").iterdir():
-                found += [int(child) for child in (thread / "children").read_text().split()]
-    return found
 
 
 @contextlib.contextmanager

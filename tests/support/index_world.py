@@ -149,53 +149,18 @@ class World:
     def _create(self, now: Moment, life: int, kappa: int, seed: int, fee_bps: int) -> list[Emission]:
         market_id = len(self.ledger.markets) + 1
         freeze, opener = now.timestamp + life, address_of("opener")
-        side_cap = 1_000 * seed
-        created = ev.MarketCreated(
-            market_id, opener, ADDRESSES[Role.RESOLVER], freeze, 3600, fee_bps, kappa, seed, UNIT, 2**48 - 1, side_cap
-        )
-        self.ledger.apply(created)
-        logs = [
-            emission(
-                Role.SETTLER,
-                "MarketCreated",
-                market_id,
-                opener,
-                ADDRESSES[Role.RESOLVER],
-                freeze,
-                3600,
-                fee_bps,
-                kappa,
-                seed,
-                UNIT,
-                2**48 - 1,
-                side_cap,
-            )
-        ]
+        limits = (freeze, 3600, fee_bps, kappa, seed, UNIT, 2**48 - 1, 1_000 * seed)
+        created = (market_id, opener, ADDRESSES[Role.RESOLVER], *limits)
+        self.ledger.apply(ev.MarketCreated(*created))
+        logs = [emission(Role.SETTLER, "MarketCreated", *created)]
         logs += [self._entered(market_id, opener, outcome, seed, 0) for outcome in (0, 1)]
         spec_id = hashlib.sha256(f"spec {market_id} {freeze}".encode()).digest()
         feed = FEEDS[market_id % len(FEEDS)]
         strike = now.timestamp + life // 2
-        logs.append(
-            emission(
-                Role.RESOLVER, "SpecRegistered", market_id, spec_id, feed, address_of("stock"), strike, freeze, 90, 91
-            )
-        )
-        logs.append(
-            emission(
-                Role.LISTER,
-                "MarketOpened",
-                market_id,
-                spec_id,
-                feed,
-                "NVDA",
-                market_id % 3,
-                strike,
-                freeze,
-                seed,
-                UNIT,
-                2**48 - 1,
-            )
-        )
+        spec = (market_id, spec_id, feed, address_of("stock"), strike, freeze, 90, 91)
+        logs.append(emission(Role.RESOLVER, "SpecRegistered", *spec))
+        opened = (market_id, spec_id, feed, "NVDA", market_id % 3, strike, freeze, seed, UNIT, 2**48 - 1)
+        logs.append(emission(Role.LISTER, "MarketOpened", *opened))
         return logs
 
     def _entered(self, market_id: int, owner: bytes, outcome: int, amount: int, vintage: int) -> Emission:

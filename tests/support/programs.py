@@ -51,6 +51,22 @@ def run(argv: Sequence[str], env: Mapping[str, str], timeout: float = 120) -> su
     return subprocess.CompletedProcess(argv, code, *printed)
 
 
+def children(pid: int) -> list[int]:
+    found: list[int] = []
+    with contextlib.suppress(OSError):
+        for thread in Path(f"/proc/{pid}/task").iterdir():
+            found += map(int, (thread / "children").read_text().split())
+    return found
+
+
+def family(pid: int) -> list[int]:
+    """Return a process and all its descendants, parents first."""
+    found = [pid]
+    for each in found:
+        found += children(each)
+    return found
+
+
 def _whole(file: IO[bytes]) -> str:
     file.seek(0)
     return file.read().decode()

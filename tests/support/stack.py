@@ -18,6 +18,7 @@ from scripts._local.ports import free_port
 from scripts._stack.parts import DAEMONS
 from tests.support.genesis import Genesis
 from tests.support.postgres_cleanup import forget_postgres
+from tests.support.programs import family
 
 DAEMON_NAMES = set(DAEMONS)
 READY_SECONDS = 300  # seconds on an idle machine; compilers may run at the same time
@@ -87,22 +88,9 @@ class Stack:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGCONT)
 
-    def children(self) -> list[int]:
-        return [pid for pid, parent in parents_of_all().items() if parent == self.process.pid]
-
-
-def parents_of_all() -> dict[int, int]:
-    shown = subprocess.run(["ps", "-eo", "pid=,ppid="], capture_output=True, text=True, check=True).stdout
-    return {int(pid): int(parent) for pid, parent in (line.split() for line in shown.splitlines())}
-
 
 def tree(pid: int) -> set[int]:
-    parents = parents_of_all()
-    found, before = {pid}, set[int]()
-    while found != before:
-        before = set(found)
-        found |= {child for child, parent in parents.items() if parent in found}
-    return found - {pid}
+    return set(family(pid)) - {pid}
 
 
 def _name(pid: int) -> str:
