@@ -1,10 +1,10 @@
 """Demo traffic of a local stack: `python -m scripts._demo BASE_URL [--base-rpc URL --pools FILE]`, until it is stopped.
 
-Demo wallets, with tokens but without ETH, bet through the public API: they place gasless bets on stock markets by the
-means of every bettor (the market list, the typed data to sign, and the relay), and x402 trades on agent markets with
-our client library. The first dozen of each come quickly, so that the pages have something to show; later ones come now
-and then. A trader moves the prices of the agents' tokens along a random walk, with a swap in each pool every 20 s;
-feeds and markets only read the pools.
+Demo wallets, with tokens but without ETH, bet through the public API as any bettor can. They place gasless bets on
+stock markets (the market list, the typed data to sign, and the relay), and x402 trades on agent markets with our client
+library. The first dozen of each come quickly, so that the pages have something to show; later ones come now and then. A
+trader moves the prices of the agents' tokens along a random walk, with a swap in each pool every 20 s; feeds and
+markets only read the pools.
 """
 
 from __future__ import annotations

@@ -157,7 +157,7 @@ async def _read(session: aiohttp.ClientSession, path: str, rng: random.Random, t
         async with session.get(path, headers={"X-Forwarded-For": caller}) as response:
             body = await response.read()
     if response.status != 200:
-        raise RuntimeError(f"{path} answered {response.status}: {body[:200]!r}")
+        raise RuntimeError(f"{path} returned {response.status}: {body[:200]!r}")
 
 
 async def _blocks(history: History, stop: asyncio.Event) -> None:

@@ -25,6 +25,7 @@ from scripts._local.anvil import AnvilOptions, start_anvil
 from scripts._local.ports import free_port
 from scripts._local.postgres import PostgresServer, prepare_postgres, start_postgres
 from scripts._local.process import RunningProcess, SpawnPlan, start_process, wait_until
+from tests.support.programs import family
 
 NAMES = ("api", "cup", "gas", "growth", "index", "relay", "stack", "trade")
 
@@ -150,18 +151,10 @@ def timed(times: list[float]) -> Iterator[None]:
 def memory_mb(root: int) -> float:
     """Sum the proportional memory (PSS) of a process and its descendants."""
     total = 0.0
-    for pid in _tree(root):
+    for pid in family(root):
         with suppress(OSError):
             total += _megabytes(pid, "smaps_rollup", "Pss:")
     return total
-
-
-def _tree(root: int) -> Iterator[int]:
-    yield root
-    for file in Path(f"/proc/{root}/task").glob("*/children"):
-        with suppress(OSError):  # it has ended
-            for pid in file.read_text().split():
-                yield from _tree(int(pid))
 
 
 def resident_mb(pid: int) -> float:

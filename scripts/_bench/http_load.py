@@ -1,6 +1,6 @@
 """HTTP load from one process, and the baseline's server, which always returns the same bytes.
 
-`python -m scripts._bench.http_load PORT FILE` answers every request with the bytes of a file.
+`python -m scripts._bench.http_load PORT FILE` responds to every request with the bytes of a file.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _HEAD = re.compile(rb"HTTP/1\.1 200 .*?\r\nContent-Length: (\d+)\r\n.*?\r\n\r\n"
 
 
 class _Client(asyncio.Protocol):
-    """A client connection that sends the next request as soon as the last one is answered, with minimal overhead."""
+    """A client connection that sends the next request as soon as it has the last response, with minimal overhead."""
 
     _transport: asyncio.Transport
 
@@ -88,7 +88,7 @@ def post(port: int, path: str, body: str) -> bytes:
 
 
 async def load(port: int, requests: Sequence[bytes], connections: int) -> LoadResult:
-    """Send each request once; raise RuntimeError at the first answer that is not 200."""
+    """Send each request once; raise RuntimeError at the first response that is not 200."""
     loop, left = asyncio.get_running_loop(), iter(requests)
     clients: list[_Client] = []
     times: list[float] = []

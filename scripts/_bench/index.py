@@ -161,7 +161,7 @@ class BareLog(msgspec.Struct, rename="camel", gc=False):
 
 
 class BareAnswer(msgspec.Struct, gc=False):
-    """An answer to `eth_getLogs`."""
+    """A response to `eth_getLogs`."""
 
     result: list[BareLog]
 

@@ -148,10 +148,10 @@ async def _unrecorded(chain: PinnedChain, contract: Contract, times: Sequence[in
 
 
 async def _read(chain: PinnedChain, calls: Sequence[Call]) -> list[Any]:
-    answers: list[Any] = []
+    responses: list[Any] = []
     for start in range(0, len(calls), CALLS_PER_REQUEST):
-        answers += await chain.client.read_many(calls[start : start + CALLS_PER_REQUEST], chain.head.number)
-    return values(answers)
+        responses += await chain.client.read_many(calls[start : start + CALLS_PER_REQUEST], chain.head.number)
+    return values(responses)
 
 
 # ---------------------------------------------------------------- sending

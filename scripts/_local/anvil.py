@@ -1,4 +1,4 @@
-"""Runs a local chain with anvil and waits until it answers with the right chain id."""
+"""Runs a local chain with anvil and waits until it responds with the right chain id."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ ape takes four seconds. `./vpm up` starts five daemons (which share 165 MB this 
 commands, and the tests start hundreds of daemons.
 
 `python -m scripts._local.forking ARGUMENTS` reads requests from the socket on its standard input, each with the three
-standard files of a program, and answers with the program's pid. The forked program becomes a child of the requesting
+standard files of a program, and returns the program's pid. The forked program becomes a child of the requesting
 process, which waits for it and signals it like any other child. It gets its environment when it is forked; the server
 itself runs none of the programs.
 

@@ -46,7 +46,7 @@ def answers(url: str, timeout_seconds: float) -> bool:
     try:
         with DIRECT.open(url, timeout=timeout_seconds) as response:
             return bool(response.status == 200)
-    except OSError:  # including answers with another status
+    except OSError:  # including responses with another status
         return False
 
 

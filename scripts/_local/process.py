@@ -196,7 +196,7 @@ class Supervisor:
         return [each.plan.name for each in self._running]
 
     async def start(self, plan: SpawnPlan, answers: Callable[[], bool] | None = None) -> None:
-        """Start a part and wait until it answers. Raise ProcessError if the part exits first."""
+        """Start a part and wait until it is ready. Raise ProcessError if the part exits first."""
         running = self._begin(plan)
         if answers is not None:
             await asyncio.to_thread(wait_until, answers, running, READY_SECONDS, plan.name)

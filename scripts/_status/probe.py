@@ -23,7 +23,7 @@ def main() -> int:
         with DIRECT.open(f"http://127.0.0.1:{urlsplit(address).port}/ready", timeout=SECONDS):
             print("ready")
             return 0
-    except (OSError, ValueError, KeyError) as error:  # including answers with another status
+    except (OSError, ValueError, KeyError) as error:  # including responses with another status
         print(f"not ready: {error}")
         return 1
 

@@ -104,7 +104,7 @@ async def check_reading(chain: PinnedChain, feed: PoolFeedFacts, at: int, when: 
 
 
 async def _read_window(chain: PinnedChain, pool: str, end: int, length: int) -> PoolWindow | None:
-    """Return a pool's history over the `length` seconds before `end`. Return None if the pool no longer has it."""
+    """Return a pool's history over the `length` seconds before `end`, or None if the pool no longer has it."""
     ago = chain.head.timestamp - end
     try:
         ticks, per_liquidity = await chain.read(Contract(pool, POOL).call("observe", [ago + length, ago]))

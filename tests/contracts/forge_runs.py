@@ -1,4 +1,4 @@
-"""Running Solidity tests on what a Python test wrote or chose."""
+"""Runs Solidity tests on files that a Python test wrote or chose."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SPARSE = {"FOUNDRY_SPARSE_MODE": "true"}
 
 
 def forge_test(path: str, *select: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run the tests of a file, or those that `select` chooses. What they read lies in `.vpm/build`."""
+    """Run the tests of a file, or those that `select` chooses. They can read only files in `.vpm/build`."""
     with compiling():
         built = forge("build", path, **SPARSE)
     assert built.returncode == 0, built.stdout

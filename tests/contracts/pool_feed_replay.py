@@ -1,4 +1,4 @@
-"""Histories of pools that forge plays on real ones, and what a feed recorded of them."""
+"""Histories that forge plays on real pools, and what a feed recorded of them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ LINE = re.compile(r"CASE\|(0x[0-9a-f]+)")
 
 @dataclass(frozen=True)
 class Step:
-    """A pool as a call left it."""
+    """A pool's state after a call."""
 
     which: int
     time: int
@@ -46,7 +46,7 @@ class Recorded:
 
 @dataclass(frozen=True)
 class Asked:
-    """A feed's answer for a moment, once so many readings were recorded."""
+    """A feed's answer for a moment, after so many readings were recorded."""
 
     time: int
     max_age: int
@@ -71,7 +71,8 @@ class Case:
         return [step for step in self.steps if step.which == which]
 
     def pool(self, which: int) -> PoolState:
-        """All that it ever observed, worked out from its states: the first call of a block that changes them writes."""
+        """Return all that the pool ever observed, computed from its states. The first call of a block that changes them
+        writes an observation."""
         first, *rest = self.of_pool(which)
         observations = [Observation(first.time, 0, 0)]
         at = first
@@ -84,7 +85,7 @@ class Case:
 
 
 def play(count: int, seed: int) -> list[Case]:
-    """Random histories on real pools."""
+    """Play random histories on real pools."""
     run = forge_test(CASES, VPM_POOL_CASES=str(count), VPM_POOL_SEED=str(seed))
     assert run.returncode == 0, run.stdout[-4000:]
     cases = [_case(line) for line in LINE.findall(run.stdout)]

@@ -40,8 +40,8 @@ def test_this_checkout_builds_the_recorded_bytes(codes: dict[str, bytes]) -> Non
 @pytest.mark.thorough
 @pytest.mark.timeout(600)
 def test_the_recorded_build_is_what_the_sources_compile_to() -> None:
-    """A local chain is given the record, so nothing else in these tests would notice a stale one. The compiler is
-    run without ape, which made the record: anyone with the sources and the settings of ape-config.yaml can do this."""
+    """Local chains get the record, so no other test would notice that it is stale. The compiler runs without ape, which
+    made the record: anyone can do this with the sources and the settings of ape-config.yaml."""
     recorded = build.recorded_build(build.sources_hash())
     assert recorded is not None, "the sources changed: python -m scripts._deploy.build"
     (compiler,) = recorded["compilers"]
@@ -124,7 +124,7 @@ def test_everything_that_is_deployed_is_recorded(local_genesis: Genesis) -> None
 
 
 def test_no_contract_is_near_the_size_limit(codes: dict[str, bytes]) -> None:
-    """Room to mend: what is at the limit can only be changed by taking something out."""
+    """A contract at the limit could only be changed by removing something."""
     sizes = {name: len(compiled_code(name).removeprefix("0x")) // 2 for name in build.DEPLOYED}
     assert {name: size for name, size in sizes.items() if size > MAX_CODE - ROOM} == {}
 

@@ -1,4 +1,4 @@
-"""What the contracts' documents say is proved by a test is proved by a test that exists."""
+"""Where the contracts' documents name a test as proof, that test exists."""
 
 from __future__ import annotations
 

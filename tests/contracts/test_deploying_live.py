@@ -1,5 +1,5 @@
-"""A deployment to a node that holds no key and looks like one of a live network: one confirmation, one unlock, and it
-goes on where it was killed."""
+"""A deployment to a node that has no keys and looks like one of a live network. It asks for confirmation and unlocks
+once each, and continues where it was killed."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ VARIABLE = f"APE_ACCOUNTS_{ALIAS}_PASSPHRASE"
 
 @dataclass
 class Operator:
-    """An operator with a keyfile account, a deployment file that is to be written, and a node on the way to which their
-    command may be killed."""
+    """An operator with a keyfile account, a deployment file to be written, and a node, on the way to which a command
+    may be killed."""
 
     chain: RunningChain
     folder: Path
@@ -153,7 +153,7 @@ def test_nothing_is_sent_without_passphrase_money_or_consent(operator: Operator,
 
 
 def killed_at(operator: Operator, points: list[tuple[int, str]]) -> None:
-    """Kill one command after the other, each at another point, counted in what it sends; the last one ends."""
+    """Kill one command after the other, each at another point, counted in transactions sent. The last one completes."""
     for point in points:
         operator.kill_at = point
         broken = operator.deploy()
@@ -176,8 +176,8 @@ def test_a_killed_deployment_goes_on_where_it_was(operator: Operator) -> None:
 
 @pytest.mark.thorough
 def test_a_deployment_survives_kills_at_every_step(operator: Operator) -> None:
-    """Each command goes one transaction further: killed once it is stored and not sent, and once it is sent and not
-    yet known. The last is killed when all is sent and nothing recorded."""
+    """Each command gets one transaction further and is killed when that is stored but not sent, or sent but not yet
+    reported. The last is killed when everything is sent and nothing recorded."""
     counted = operator.deploy(answer="n\n").stdout
     steps = sum(": " in line and line.strip()[:1].isdigit() for line in counted.splitlines())
     killed_at(operator, [point for _ in range(steps) for point in ((0, "before"), (0, "after"))])

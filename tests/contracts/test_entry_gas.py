@@ -1,4 +1,5 @@
-"""A wallet's own gas estimate for an entry, made while a vintage is open and mined when that has to be finalized."""
+"""A wallet's own gas estimate for an entry, made while a vintage is open and mined in a block in which that vintage has
+to be finalized."""
 
 from __future__ import annotations
 
@@ -39,7 +40,7 @@ def signed(stock: StockChain, market: int, outcome: int, amount: int) -> Call:
 def test_an_estimate_still_suffices_when_the_vintage_before_has_to_be_finalized(
     stock: StockChain, way: Callable[[StockChain, int, int, int], Call], amount: int
 ) -> None:
-    """`FIRST` bets early in each block, `SECOND` by its own estimate, mined in the next one."""
+    """`FIRST` bets early in each block; `SECOND` bets with its own estimate and is mined in the next one."""
     settler = stock.contracts.settler
     market = stock.open_market(strike_in=86_400, max_entry=1_000 * USDG)
     for each in (FIRST, SECOND):

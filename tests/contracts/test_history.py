@@ -1,8 +1,9 @@
-"""The contract against the independent model, over thousands of random market histories, every number to the unit.
+"""The contract against the independent model, over thousands of random market histories, with every number equal to the
+unit.
 
-150 in an ordinary run, 500 in a thorough one and 10,000 with `VPM_TEST_LONG=1`; `VPM_TEST_HISTORIES` overrides how
-many, `VPM_TEST_SEED` which. A failure names the history's number and step;
-`tests.contracts.model.encoding.history(seed, number)` makes it again.
+An ordinary run plays 150, a thorough one 500 and `VPM_TEST_LONG=1` 10,000; `VPM_TEST_HISTORIES` sets another number,
+`VPM_TEST_SEED` the seed. A failure names the history's number and step; `tests.contracts.model.encoding.history(seed,
+number)` makes it again.
 """
 
 from __future__ import annotations
@@ -38,7 +39,6 @@ def folder() -> Iterator[Path]:
 
 
 def replay(folder: Path) -> subprocess.CompletedProcess[str]:
-    """Replay the histories in the folder with forge."""
     return forge_test(
         "tests/contracts/forge/history/Histories.t.sol", VPM_HISTORIES=f"{folder.relative_to(REPOSITORY)}/"
     )

@@ -1,4 +1,4 @@
-"""docs/operate.md followed to the letter: every shell block of "Going live", in order, on two fresh local chains."""
+"""The shell blocks of "Going live" in docs/operate.md, run in order on two new local chains."""
 
 from __future__ import annotations
 
@@ -111,7 +111,6 @@ def test_a_newcomer_reaches_a_running_deployment_with_the_document_alone(
 
 
 def _followed(script: str, env: dict[str, str], log: Path) -> tuple[str, int]:
-    """Run the session; return its output and exit code."""
     plan = SpawnPlan("bash", ("bash", "-c", script), env=env, cwd=str(REPOSITORY))
     session = start_process(plan, log)
     try:

@@ -31,7 +31,7 @@ def cases() -> list[Case]:
 @pytest.mark.timeout(1200)
 @pytest.mark.thorough
 def test_the_feed_equals_the_mirror_to_the_unit(cases: list[Case]) -> None:
-    """The mirror knows the pools' states and works out every observation itself, as a reader of swap logs would."""
+    """The mirror knows the pools' states and computes every observation itself, as a reader of swap logs would."""
     seen: Counter[Quality] = Counter()
     for case in cases:
         pools = [case.pool(which) for which in range(len(case.terms.sources))]

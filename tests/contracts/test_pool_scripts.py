@@ -1,4 +1,4 @@
-"""The ape scripts for feeds that are computed from pools, as an operator runs them."""
+"""The ape scripts for pool feeds, as an operator runs them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ KEY = "WETH/market_cap"
 
 @dataclass(frozen=True)
 class Pooled:
-    """A chain with pools, and a file that asks for a feed that does not stand: of ether, from its pool with USDC."""
+    """A chain with pools, and a file that requests a feed that is not deployed: of ether, from its pool with USDC."""
 
     chain: RunningChain
     file: Path
@@ -243,7 +243,7 @@ ELSEWHERE = "0x5e7BB104d84c7CB9B682AaC2F3d509f5F406809A"
 def test_a_pool_that_no_listed_factory_made_is_refused(
     pooled: Pooled, facts: Path, ape_folder: Path, made_by: str | None, said: str
 ) -> None:
-    """It has a genuine pool's code and storage, so it answers `observe` and everything else as that does."""
+    """It has a genuine pool's code and storage, so `observe` and all other views return what that pool's do."""
     url, genuine = pooled.chain.url, load_deployment(facts / "base.json").pool_factories[0].address
     real = next(line.split('"')[1] for line in pooled.file.read_text().splitlines() if line.startswith("address"))
     code = str(ask(url, "eth_getCode", real, "latest"))

@@ -1,4 +1,5 @@
-"""The theorems that are proved in seconds are proved in every thorough run; the mechanism's page names what exists."""
+"""The theorems that are quick to prove are proved in every thorough run, and the mechanism's page names only existing
+ones."""
 
 from __future__ import annotations
 
@@ -50,7 +51,7 @@ def test_every_guard_is_code_that_occurs_once() -> None:
 @pytest.mark.thorough
 @pytest.mark.timeout(1_200)  # it compiles, too
 def test_a_theorem_is_refuted_without_its_guard() -> None:
-    """One of them in every thorough run, so that a prover that always agrees is noticed."""
+    """This tries one in every thorough run, so that a prover that always agrees is noticed."""
     prepare()
     theorem = next(each for each in THEOREMS if each.guards)
     assert Copy().prove_without(theorem.guards[0], theorem, PATIENCE).result == REFUTED

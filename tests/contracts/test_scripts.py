@@ -1,4 +1,4 @@
-"""The ape scripts as an operator runs them, against chains that already carry everything."""
+"""The ape scripts as an operator runs them, on chains that already have everything."""
 
 from __future__ import annotations
 
@@ -74,7 +74,6 @@ def _options(url: str, facts: Path) -> list[str]:
 
 
 def _standing(chain: RunningChain) -> tuple[str, str]:
-    """Return the head and the deployer's transaction count."""
     sent = ask(chain.url, "eth_getTransactionCount", wallets.DEPLOYER.address, "latest")
     return ask(chain.url, "eth_blockNumber"), sent
 
@@ -154,7 +153,7 @@ def test_check_wiring_refuses_a_safe_of_one_signature_or_of_other_code(
 def test_check_wiring_refuses_what_was_allowed_before_the_safe_owned_the_lister(
     base_chain: RunningChain, facts: Path, tmp_path: Path, ape_folder: Path
 ) -> None:
-    """The deployer allows another feed, and only then hands over."""
+    """The deployer allows another feed before handing over."""
     url, deployment = base_chain.url, base_chain.deployment
     assert deployment.safe is not None
     deployer, lister = wallets.DEPLOYER.address, abi("AgentLister")
@@ -193,7 +192,7 @@ def test_check_wiring_refuses_what_was_allowed_before_the_safe_owned_the_lister(
 
 @pytest.mark.thorough
 def test_a_live_network_sees_a_dry_run(stock_chain: RunningChain, tmp_path: Path, ape_folder: Path) -> None:
-    """Behind a node that is no development node, nothing is sent and nothing is written without --send."""
+    """Without --send nothing is sent and nothing is written, if the node is not a development node."""
     file = tmp_path / "stock.json"
     shutil.copy(REPOSITORY / "deployments" / "stock.json", file)
     before = (
@@ -276,7 +275,7 @@ def test_the_same_command_pauses_base(base_chain: RunningChain, facts: Path, ape
 
 @pytest.mark.thorough
 def test_a_power_that_was_kept_is_found(base_chain: RunningChain, facts: Path, ape_folder: Path) -> None:
-    """A deployer who gave itself RELAYER, a second lister, an unrecorded feed: the wiring check reports each."""
+    """The wiring check reports a deployer's own RELAYER role, a second lister, and an unrecorded feed."""
     deployer, safe = wallets.DEPLOYER.address, base_chain.deployment.safe
     assert safe is not None
     before = ask(base_chain.url, "evm_snapshot")
@@ -312,7 +311,8 @@ def test_a_power_that_was_kept_is_found(base_chain: RunningChain, facts: Path, a
 def test_a_feed_that_was_kept_is_found_on_the_stock_chain(
     stock_chain: RunningChain, facts: Path, ape_folder: Path
 ) -> None:
-    """An extra feed, other bounds and another name for one of the file's, and a module of the Safe."""
+    """The wiring check reports an extra feed, other bounds and another name of a feed in the file, and a module of the
+    Safe."""
     chain, one = stock_chain, stock_chain.deployment.price_feeds[0]
     assert chain.deployment.safe is not None
     module = wallets.GUARDIAN.address
@@ -390,14 +390,13 @@ def test_feeds_are_allowed_dropped_and_condemned_by_the_safe(
 
 
 def _as_safe(chain: RunningChain, name: str, function: str, *values: object) -> None:
-    """Send a call from the Safe, which the node impersonates."""
     assert chain.deployment.safe is not None
     call = Contract(chain.deployment.contract(name).address, abi(name)).call(function, *values)
     send_all(LocalNode(chain.url), [call], chain.deployment.safe.address)
 
 
 def _read_anew(chain: RunningChain, feed: str) -> None:
-    """Post a present value as the publisher; one of the last block may be too old for the next."""
+    """Post a present value as the publisher; the last block's may be too old for the next block."""
     ask(chain.url, "evm_mine")
     now = int(ask(chain.url, "eth_getBlockByNumber", "latest", False)["timestamp"], 16)
     call = Contract(feed, abi("ObservationFeed")).call("post", 90_000_000 * 10**8, now)

@@ -1,7 +1,8 @@
-"""The mirror against the contract: random trades over 2 to 8 outcomes and random logarithms, every number to the unit.
+"""The mirror against the contract: random trades over 2 to 8 outcomes and random logarithms, with every number equal to
+the unit.
 
-Python plays market histories on the mirror and writes what it says; forge replays them on the deployed contract.
-`VPM_TEST_TRADES` overrides how many trades (20,000 where it is thorough), `VPM_TEST_SEED` which ones.
+Python plays market histories on the mirror and writes the results; forge replays them on the deployed contract.
+`VPM_TEST_TRADES` sets how many trades (20,000 in a thorough run), `VPM_TEST_SEED` the seed.
 """
 
 from __future__ import annotations
@@ -32,7 +33,6 @@ pytestmark = pytest.mark.timeout(1_200)  # the first to need the contracts compi
 
 
 def replay(test: str, folder: Path) -> str:
-    """Run a test of Vectors.t.sol on the files in the folder; return its output."""
     where = f"{folder.relative_to(REPOSITORY)}/"
     run = forge_test("tests/contracts/forge/agent/Vectors.t.sol", "--match-test", test, VPM_SETTLEMENT_VECTORS=where)
     assert run.returncode == 0, run.stdout[-4000:]

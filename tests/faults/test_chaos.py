@@ -1,12 +1,12 @@
 """The whole service under load on all surfaces while everything under it fails, in an order drawn from a seed.
 
 Two of each daemon serve stock bets through the relay, paid agent trades, cup trades and roulette. One stream of faults
-kills daemons (-9) or stops them for a while; the other has nodes hang, vanish, lie or lag, replaces blocks, hangs Redis
-or PostgreSQL, and ends PostgreSQL's connections. In the end no bet is lost, none is doubled, every answer was true, the
-audit finds no mismatch, and every daemon says that it is healthy.
+kills daemons (-9) or stops them for a while; the other makes nodes hang, vanish, lie or lag, replaces blocks, hangs
+Redis or PostgreSQL, and ends PostgreSQL's connections. In the end no bet is lost or doubled, every response was true,
+the audit finds no mismatch, and every daemon reports that it is healthy.
 
-Short by default (a minute). `VPM_TEST_LONG=1`: an hour; `VPM_CHAOS_MINUTES` sets another length. The seed is printed;
-`VPM_TEST_SEED` repeats the draws, though not what they meet.
+Short by default (a minute). `VPM_TEST_LONG=1` runs an hour; `VPM_CHAOS_MINUTES` sets another length. The seed is
+printed; `VPM_TEST_SEED` repeats the draws, but not what they meet.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ QUICK = {
 
 
 class ChaoticNode(InconsistentNode):
-    """A hazy node that also takes the moods of a bad one."""
+    """An inconsistent node that also takes the moods of a faulty one."""
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
         if self.mood is Mood.FAITHFUL:
@@ -76,7 +76,7 @@ class ChaoticNode(InconsistentNode):
 
 
 class Chaos:
-    """The faults, each by its name, and what was done so far."""
+    """The faults by name, and those done so far."""
 
     def __init__(self, running: Fleet, nodes: list[ChaoticNode], redis: Redis, seed: str, mining: asyncio.Lock) -> None:
         self.done: Counter[str] = Counter()
@@ -85,7 +85,7 @@ class Chaos:
         self._began = time.monotonic()
 
     async def run(self, seconds: float) -> None:
-        """Run both streams until time is up, then let what is suspended go on."""
+        """Run both streams until time is up, then let everything suspended continue."""
         processes = (self.kill, self.stop)
         world = (self.node, self.haze, self.reorg, self.hang_redis, self.hang_postgres, self.lose_connections)
         streams = [
@@ -221,10 +221,8 @@ async def test_nothing_is_lost_doubled_or_untrue_under_random_faults(local_genes
 
 @contextlib.asynccontextmanager
 async def blocks_by_the_second(running: Fleet) -> AsyncIterator[asyncio.Lock]:
-    """Mine each chain's blocks here, under a lock that a reorganization takes too.
-
-    If anvil 1.7 mines on its own during a reorganization, some heights have no block for good.
-    """
+    """Mine each chain's blocks here, under a lock that a reorganization takes too. If anvil 1.7 mines by itself during
+    a reorganization, some heights never get a block."""
     mining = asyncio.Lock()
 
     async def mine() -> None:
@@ -245,7 +243,6 @@ async def blocks_by_the_second(running: Fleet) -> AsyncIterator[asyncio.Lock]:
 
 
 async def _again(load: Load) -> None:
-    """Play roulette too, which the load itself does not."""
     while load.pace:
         with contextlib.suppress(OSError, TimeoutError):
             await load.wheel()
@@ -273,13 +270,12 @@ async def all_healthy(running: Fleet) -> None:
 
 
 async def faults_of_cup(running: Fleet) -> list[str]:
-    """Recompute the cup from its tables; return what does not hold."""
     async with await connect(running.database_url) as connection:
         return cup_faults(await read_cup(connection))
 
 
 async def untrue(running: Fleet, load: Load) -> list[str]:
-    """Return a sentence for each answer that contradicts the chain or the ledger."""
+    """Return a sentence for each response that contradicts the chain or the ledger."""
     broken: list[str] = []
     for one in load.promises:
         if one.report is not LoadReport.TAKEN:
@@ -294,8 +290,8 @@ async def untrue(running: Fleet, load: Load) -> list[str]:
 
 
 async def _was_undone(running: Fleet, one: Promise) -> bool:
-    """Return whether the bet has left the block that its answer named: position ids follow the order on the chain, and
-    an answer from before a reorganization has the old one."""
+    """Return whether the bet has left the block that its response named. Position ids follow the order on the chain, so
+    a response from before a reorganization has the old one."""
     ((block,),) = await running.ask_database(
         "SELECT block_number FROM token_authorization WHERE chain_id = %s AND nonce = %s",
         CHAIN_IDS["stock"],

@@ -1,8 +1,8 @@
-"""Bets by our client libraries while the API is killed again and again: one stake on the chain for each bet intended.
+"""Bets by our client libraries while the API is killed again and again. Each intended bet has one stake on the chain.
 
-Some wallets bet by the Python library, sync and async, some by the TypeScript one, each run separately. The
-API dies at random moments, mostly in the middle of a request, and comes back; the clients get no other sign. Short by
-default; `VPM_TEST_LONG=1` kills 200 times for each library, `VPM_TEST_KILLS` sets another number. The seed is printed;
+Some wallets bet with the Python library, sync and async, some with the TypeScript one, in separate runs. The API dies
+at random moments, mostly during a request, and restarts; the clients get no other sign. Short by default;
+`VPM_TEST_LONG=1` kills 200 times for each library, `VPM_TEST_KILLS` sets another number. The seed is printed;
 `VPM_TEST_SEED` repeats it.
 """
 
@@ -55,7 +55,7 @@ def service(local_genesis: Genesis, fresh_database_url: str, tmp_path: Path) -> 
 
 @dataclass
 class Books:
-    """The bets that the bettors intended, and the answers they got."""
+    """The bets that the bettors intended, and the responses they got."""
 
     intended: Counter[str] = field(default_factory=Counter)
     spent: Counter[str] = field(default_factory=Counter)

@@ -1,7 +1,5 @@
-"""PostgreSQL hangs: every process of it is stopped, the kernel still takes connections, and no answer comes.
-
-Four daemons run without chains; the requests go to the cup, whose record is the database.
-"""
+"""PostgreSQL hangs: all its processes are stopped, the kernel still takes connections, and no response comes. Four
+daemons run without chains; the requests go to the cup, whose record is the database."""
 
 from __future__ import annotations
 
@@ -65,7 +63,7 @@ async def _asked(session: aiohttp.ClientSession, url: str, body: object = None) 
 
 
 async def _health(session: aiohttp.ClientSession, service: Service[None]) -> dict[str, bool]:
-    """Return for each daemon whether it reports that the database answers."""
+    """Return by daemon whether it reports that the database responds."""
     said = {}
     for name in DAEMONS:
         status, body = await _asked(session, service.metrics_url(name).replace("/metrics", "/health"))

@@ -1,6 +1,5 @@
 """A whole service under load meets faults that no single daemon shows: a full disk, a paused token, a pool without
-liquidity, and a chain that is replaced beyond finality. In the end no bet is lost or doubled.
-"""
+liquidity, and a chain replaced beyond finality. In the end no bet is lost or doubled."""
 
 from __future__ import annotations
 
@@ -61,7 +60,7 @@ TARGET = 10**8  # a dollar, which every token here is above: with its liquidity,
 async def service(
     local_genesis: Genesis, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[tuple[Fleet, Load]]:
-    """Run the service and its load; check every bet of all tests when the module ends."""
+    """Run the service and its load. When the module ends, check every bet of all tests."""
     folder = tmp_path_factory.mktemp("service") / "fleet"
     async with fleet(folder, local_genesis.state, SMALL, patience=5.0) as running, Load(running) as load:
         await warm(running, load)
@@ -151,7 +150,7 @@ async def test_a_market_settles_while_its_token_is_paused_and_pays_afterwards(se
 
 
 async def _both_sides(running: Fleet, load: Load, *bettors: Wallet) -> int:
-    """Place a bet on both sides for each of them, in an open market; each wins one."""
+    """Place a bet on each side of an open market for each of them; each wins one."""
     found: list[int] = []
 
     async def there() -> bool:
@@ -186,7 +185,7 @@ async def _terms(running: Fleet, market: int) -> dict[str, Any]:
 
 
 async def _due(running: Fleet, market: int, owners: tuple[Wallet, ...]) -> list[int]:
-    """Return the positions of these owners that something is still to be sent to, by the contract's own view."""
+    """Return these owners' positions to which something is still to be sent, by the contract's own view."""
     markets = running.contract("stock", "VestedMarkets")
     rows = await running.ask_database(
         "SELECT position_id FROM stock_position WHERE market_id = %s AND owner = ANY(%s)",
@@ -255,7 +254,7 @@ async def _is_deep(running: Fleet, feed: PoolFeed, deep: bool) -> bool:
 
 
 async def _are_back(running: Fleet, bets: list[Promise]) -> bool:
-    """Check by the contract's view that each stake went back with nothing left to pay."""
+    """Check by the contract's view that each stake was refunded and nothing is left to pay."""
     wallet = running.contract("base", "SettlementWallet")
     for bet in bets:
         number = await running.read("base", wallet.call("stakeOf", bet.wallet.address, idem_hash(bet.key)))
@@ -266,7 +265,7 @@ async def _are_back(running: Fleet, bets: list[Promise]) -> bool:
 
 
 async def _quality(running: Fleet, feed: PoolFeed, at: int) -> Quality:
-    """Return the quality of a reading as the contract has recorded it, or as its pools would have it."""
+    """Return the quality of a reading as the contract recorded it, or as its pools would give it."""
     contract = Contract(feed.address, abi("PoolFeed"))
     recorded = int(await running.read("base", contract.call("qualityOf", at)))
     return Quality(recorded or (await running.read("base", contract.call("measure", at)))[0])
@@ -278,7 +277,7 @@ async def _quality(running: Fleet, feed: PoolFeed, at: int) -> Quality:
 async def test_beyond_finality_the_index_halts_until_an_operator_has_it_read_again(
     service: tuple[Fleet, Load],
 ) -> None:
-    """This comes last: what the chain takes back is lost for every test."""
+    """This comes last, because the chain then takes back blocks of every test."""
     running, load = service
     (name,) = running.instances("indexer")
     strict = running.folder / "strict"
@@ -340,7 +339,7 @@ def _is_kept(bet: Promise, block: int) -> bool:
 
 
 def _too_much_is_final(running: Fleet) -> bool:
-    """Check that the index knows as final a block that the deep reorganization undoes, with some to spare."""
+    """Check that the index holds as final a block that the deep reorganization will undo, with some to spare."""
     query = "SELECT number - finalized_number FROM chain_cursor WHERE chain_id = %s"
     ((depth,),) = running.rows(query, CHAIN_IDS["stock"])
     return depth is not None and depth < DEEP - SPARE

@@ -1,4 +1,4 @@
-"""The local stack's pools: genuine ones with liquidity, a past of two hours, and a trader who moves them."""
+"""The local stack's pools: genuine ones with liquidity, a history of two hours, and a trader who moves their prices."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PAST = 7_200
 
 @pytest.fixture(scope="module")
 def chain(module_anvil: StartAnvil) -> tuple[LocalNode, AgentPools]:
-    """A chain that began two hours ago, and its pools with swaps up to now."""
+    """Return a chain that began two hours ago, and its pools with swaps up to now."""
     asyncio.run(build.compile_all())
     node = LocalNode(module_anvil(8453, timestamp=int(time.time()) - PAST).url)
     chain_setup.place_base(node, USDC)

@@ -1,8 +1,6 @@
 """From a rule to a pager: a real Prometheus with our rules, a real Alertmanager with our routes, and a receiver on this
-machine that records what a pager would get.
-
-Both are Debian packages (prometheus, prometheus-alertmanager); CI installs them.
-"""
+machine that records what a pager would get. Both are Debian packages (prometheus, prometheus-alertmanager); CI installs
+them."""
 
 from __future__ import annotations
 
@@ -36,7 +34,7 @@ PAGER_KEY = "the-pager's-routing-key"
 
 
 class Receiver:
-    """An HTTP server that keeps every POST, and answers GET /metrics as long as `up` is set."""
+    """An HTTP server that keeps every POST, and serves GET /metrics while `up` is set."""
 
     def __init__(self) -> None:
         self.posts: list[tuple[str, dict[str, Any]]] = []
@@ -95,7 +93,7 @@ def _running(log: Path, *argv: str) -> Iterator[None]:
 
 
 def _quick_rules(folder: Path) -> None:
-    """Our rules, each as it stands but for its patience."""
+    """Return our rules, unchanged except for shorter waits."""
     rules = yaml.safe_load((FILES / "alerts.yml").read_text())
     for group in rules["groups"]:
         for rule in group["rules"]:
@@ -105,7 +103,7 @@ def _quick_rules(folder: Path) -> None:
 
 
 def _prometheus(folder: Path, receiver: Receiver, alertmanager: int) -> Path:
-    """Our scrape configuration, with every daemon at the receiver."""
+    """Return our scrape configuration, with every daemon at the receiver."""
     config = yaml.safe_load((FILES / "prometheus.yml").read_text())
     config["global"] = {"scrape_interval": "1s", "evaluation_interval": "1s"}
     (scrape,) = config["scrape_configs"]
@@ -122,7 +120,7 @@ def _prometheus(folder: Path, receiver: Receiver, alertmanager: int) -> Path:
 
 
 def _alertmanager(folder: Path, receiver: Receiver) -> Path:
-    """Our routes; only addresses, the places of the two secrets and the longest waits are this machine's."""
+    """Return our routes, with addresses, secret files and waits of this machine."""
     text = (FILES / "alertmanager.yml").read_text()
     secrets = folder / "secrets"
     secrets.mkdir()
@@ -140,7 +138,7 @@ def _alertmanager(folder: Path, receiver: Receiver) -> Path:
 
 @contextmanager
 def _manager(folder: Path, receiver: Receiver) -> Iterator[int]:
-    """An Alertmanager with our routes; its port."""
+    """Run an Alertmanager with our routes; return its port."""
     port = free_port()
     with _running(
         folder / "alertmanager.log",
@@ -195,7 +193,7 @@ def _rule(severity: str) -> dict[str, Any]:
 
 
 def _raise(manager: int, rule: dict[str, Any], summary: str, *more: str) -> bool:
-    """Send Alertmanager an alarm of this rule, identified by its summary; return whether it was accepted."""
+    """Send Alertmanager an alarm of this rule, identified by its summary. Return whether it was accepted."""
     words = [f"alertname={rule['alert']}", f"severity={rule['labels']['severity']}", f"instance={summary}"]
     notes = [f"--annotation={name}={value}" for name, value in {**rule["annotations"], "summary": summary}.items()]
     argv = ["amtool", f"--alertmanager.url=http://127.0.0.1:{manager}", "alert", "add", *more, *words, *notes]

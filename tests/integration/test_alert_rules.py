@@ -1,4 +1,4 @@
-"""Each alert rule that is easily wrong stays silent on a healthy service and fires on a sick one."""
+"""Each alert rule that is easily wrong is silent on a healthy service and fires on a sick one."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def _http(operation: str, failed: str) -> dict[str, str]:
 
 
 def _slow(operation: str) -> dict[str, str]:
-    """Every answer takes between a second and five."""
+    """Return the series of responses that each take between one second and five."""
     name = f'vpm_http_request_seconds_bucket{{operation="{operation}", instance="a", le='
     return {f'{name}"1.0"}}': "0x60", f'{name}"5.0"}}': "0+60x60", f'{name}"+Inf"}}': "0+60x60"}
 

@@ -1,4 +1,4 @@
-"""The embedded PostgreSQL: made, started, stopped, found again, and out of the way of its owner's death."""
+"""The embedded PostgreSQL: made, started, stopped, found again, and gone when its owner dies."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from tests.waiting import wait
 
 @pytest.fixture
 def state() -> Iterator[Path]:
-    """A state folder an unprivileged user can walk to; pytest's own are closed."""
+    """Return a state folder that an unprivileged user can enter; pytest's own are closed."""
     folder = Path(tempfile.mkdtemp(prefix="vpm-state-"))
     folder.chmod(0o755)
     yield folder
@@ -115,7 +115,7 @@ def test_a_folder_closed_to_others_moves_the_data_and_says_so(state: Path) -> No
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root changes its user")
 @pytest.mark.thorough
 def test_a_folder_made_anew_does_not_find_the_data_of_one_that_was_removed(state: Path) -> None:
-    """Otherwise new chains would start on a database that is full of the old ones."""
+    """Otherwise new chains would start on a database full of the old ones."""
     (state / "closed").mkdir(mode=0o700)
     server = prepare_postgres(state / "closed" / "pg", free_port(), settings=UNSAFE_BUT_FAST)
     name = "of-the-old-one"

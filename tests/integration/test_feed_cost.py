@@ -1,5 +1,5 @@
-"""`vpm feed cost` against genuine pools on a local chain: what it reads is what they hold, and what it says a push
-costs is what the same swaps cost there."""
+"""`vpm feed cost` against genuine pools on a local chain: it reads what they hold, and the costs it states are those of
+the same swaps there."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ YEARLY = DEVIATION * math.sqrt(SECONDS_PER_YEAR / STEP)
 
 @dataclass(frozen=True)
 class Played:
-    """A pool with a past of `STEPS` minutes in which its price wandered, and one of its token1 and a dollar."""
+    """A pool with a history of `STEPS` minutes in which its price wandered, and a pool of its token1 and a dollar."""
 
     url: str
     world: World

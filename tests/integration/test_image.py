@@ -1,4 +1,4 @@
-"""The image's files and packages run the service and what its operator needs: no more is there than in a container."""
+"""The image's files and packages run the service and its operator's commands, with no more than a container has."""
 
 from __future__ import annotations
 
@@ -65,7 +65,8 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Image:
 
 @pytest.fixture(scope="module")
 def settings(local_genesis: Genesis, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    """Return the settings of a running service whose daemons are suspended; the image's daemons take their place."""
+    """Return the settings of a running service whose daemons are suspended, so that the image's daemons can replace
+    them."""
     with stack_of(local_genesis, tmp_path_factory.mktemp("stack")) as stack:
         stack.ready()
         found = local_stack({}, stack.state)
@@ -121,7 +122,7 @@ def _gets_healthy(image: Image, process: subprocess.Popen[bytes], ready_file: Pa
 def test_a_daemon_does_not_start_before_the_migration(
     image: Image, settings: dict[str, str], name: str, tmp_path: Path
 ) -> None:
-    """While a new version is rolled out, the one before goes on until then."""
+    """During a rollout the previous version serves until then."""
     before_it = "not_migrated"
     with psycopg.connect(conninfo(settings["DATABASE_URL"]), autocommit=True) as connection:
         connection.execute(f"CREATE DATABASE {before_it}")
@@ -159,7 +160,7 @@ def test_an_operators_commands_are_in_the_image(
 
 
 def test_everything_that_is_imported_anywhere_is_in_the_image(image: Image, tmp_path: Path) -> None:
-    """This includes what a function imports on its first call: a keeper's calendars once it leads."""
+    """This includes imports in functions, such as the calendars of a keeper that begins to lead."""
     program = tmp_path / "imports.py"
     program.write_text(IMPORTS)
     ended = image.run(image.inside("python", str(program), *OF_THE_CHECKOUT), given={}, ready_file=tmp_path / "none")

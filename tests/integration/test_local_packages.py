@@ -1,4 +1,4 @@
-"""Foundry's programs: the npm package's where there is one, else the pinned version on PATH, and no other."""
+"""Foundry's programs are the npm package's, or else the pinned version on PATH, and no other."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from scripts._local.packages import foundry_binary, foundry_version
 
 @pytest.fixture
 def on_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The only folder of PATH, empty."""
+    """Return an empty folder that is the only one on PATH."""
     folder = tmp_path / "bin"
     folder.mkdir()
     monkeypatch.setenv("PATH", str(folder))

@@ -1,4 +1,4 @@
-"""docs/metrics.md, the alert rules and the dashboard, held to what the daemons declare."""
+"""docs/metrics.md, the alert rules and the dashboard, compared with what the daemons declare."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_the_page_lists_exactly_what_the_daemons_declare(metrics: dict[str, tabl
 
 
 def _samples(metrics: dict[str, table.Metric]) -> dict[str, frozenset[str]]:
-    """Sample name -> the labels it may have."""
+    """Return the labels that each sample may have, by its name."""
     found = {}
     for one in metrics.values():
         for sample in one.samples:

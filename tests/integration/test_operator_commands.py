@@ -37,7 +37,7 @@ def test_a_switch_is_turned_listed_and_signed(fresh_database_url: str, capsys: p
 def test_a_user_without_a_login_name_must_pass_by(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """As in a container that runs as a number."""
+    """A container that runs as a number has no login name."""
 
     def no_name() -> str:
         raise KeyError("getpwuid(): uid not found: 10001")

@@ -1,4 +1,5 @@
-"""`./vpm up` as a person runs it: what it prints, what it does when something fails, and that nothing outlives it."""
+"""`./vpm up` as a person runs it: what it prints, what it does when something fails, and that no process outlives
+it."""
 
 from __future__ import annotations
 
@@ -144,7 +145,7 @@ def test_one_of_two_stacks_survives_the_other_and_goes_on_where_it_was(new_stack
 
 
 def _keeps_chains_and_addresses(again: Stack, first: dict[str, Any], height: int) -> None:
-    """A restart. What was mined before it is still there."""
+    """Restart the stack, and check that what was mined before is still there."""
     second = again.ready()
     assert second["addresses"] == first["addresses"]
     assert second["rpc"] == first["rpc"]
@@ -171,7 +172,7 @@ def _get(url: str, **query: object) -> dict[str, Any]:
 
 
 def _ends_when_killed(stack: Stack, name: str, sign: str) -> None:
-    """A part that is killed is named, and takes the stack with it; `sign` identifies its process."""
+    """Kill a part, which `sign` identifies, and check that the stack names it and ends."""
     family = tree(stack.process.pid)
     victim = next(pid for pid in children(stack.process.pid) if sign in _command(pid))
     os.kill(victim, signal.SIGKILL)

@@ -1,7 +1,7 @@
-"""Markets of pool feeds settled by a stranger: a fresh checkout, the deployment file, a node, and a key of his own.
+"""Markets of pool feeds settled by a stranger with a fresh checkout, the deployment file, a node, and any key.
 
-What he types is what docs/pool-feeds.md says. Nothing of ours runs: no daemon, no database. He uses the packages that
-are here already; VPM_TEST_LONG=1 lets `./vpm` fetch them into the checkout, as it would for him.
+The commands are those of docs/pool-feeds.md. No daemon and no database of ours runs. The checkout uses the packages of
+this one; with VPM_TEST_LONG=1 `./vpm` fetches them, as it would for a stranger.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ pytestmark = [pytest.mark.thorough, pytest.mark.timeout(900 if LONG else 300)]
 
 @dataclass(frozen=True)
 class Checkout:
-    """All that the stranger has: the repository's committed files, and a chain that others made."""
+    """The stranger's files, which are the repository's committed ones, and a chain that others made."""
 
     folder: Path
     played: PoolChain
@@ -52,7 +52,7 @@ class Checkout:
         return self.played.agents
 
     def settles(self, market: str) -> str:
-        """He follows the page; what it printed."""
+        """Run the page's commands and return what they print."""
         section = (self.folder / "docs" / "pool-feeds.md").read_text().split("## Settling without us")[1]
         found = re.search(r"```sh\n(.*?)```", section, re.DOTALL)
         assert found is not None
@@ -92,7 +92,7 @@ class Checkout:
         self.agents.send(self.agents.contracts.settlement.call("settle", given.bet, given.authorization), BOB.address)
 
     def comes_late(self, market: str, who: wallets.Wallet, amount: int, closes_at: int) -> None:
-        """Send the payment straight to the token; it is noticed when the market no longer takes it."""
+        """Send the payment directly to the token, which is noticed only after the market closed for stakes."""
         given = bound(self.agents.deployment, self.agents.now, who, market, UP, amount, f"late {market}")
         _, value, after, before, nonce, signature = given.authorization
         spend = "transferWithAuthorization(address,address,uint256,uint256,uint256,bytes32,bytes)"
@@ -107,7 +107,7 @@ class Checkout:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Check out what is committed, and nothing else."""
+    """Check out only what is committed."""
     folder = tmp_path_factory.mktemp("stranger") / "checkout"
     packed = subprocess.run(["git", "archive", "HEAD"], cwd=REPOSITORY, capture_output=True, check=True).stdout
     with tarfile.open(fileobj=io.BytesIO(packed)) as files:
@@ -117,7 +117,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def checkout(folder: Path, quick: PoolChain) -> Checkout:
-    """With a feed that falls silent after ten minutes, and looks every minute."""
+    """Prepare a feed that falls silent after ten minutes, with a reading every minute."""
     write_deployment(quick.agents.deployment, folder / "deployments" / f"{quick.agents.deployment.network}.json")
     return Checkout(folder, quick)
 

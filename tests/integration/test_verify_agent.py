@@ -1,4 +1,4 @@
-"""`vpm verify` on the agent side: receipts, challenges, proofs, positions and results, true and changed."""
+"""`vpm verify` on the agent side: receipts, challenges, proofs, positions and results, true ones and altered ones."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ MARKETS = ("unposted", "ladder", "updown", "stale")
 
 @dataclass
 class Traded:
-    """Markets of every kind, settled and paid, and what the service said of the trades."""
+    """Markets of every kind, settled and paid, and the service's documents about the trades."""
 
     service: AgentService
     deployments: Path
@@ -131,10 +131,8 @@ def _sent_past_us(
     *,
     brought: int | None = None,
 ) -> str:
-    """A payment that a stranger took to the token, and that CREDITOR books as a bet on the first side; the trade's id.
-
-    brought: what the token really moved, if the same nonce was spent for another amount.
-    """
+    """Submit a payment directly to the token and book it with CREDITOR as a bet on the first side. Return the trade's
+    id. brought: the amount that the token moved for that nonce, if it differs from the bet's."""
     offer = {**challenge["accepts"][0], "maxAmountRequired": str(usd * USD)}
     now = chain.now
     promised = sign(offer, who, now=now, nonce=bytes([usd]) * 32)
@@ -254,7 +252,7 @@ def test_a_payment_that_came_by_itself_holds_by_the_transfer_of_before(traded: T
 
 
 def test_a_stake_that_the_creditor_made_up_does_not_hold(traded: Traded, verify: Verify) -> None:
-    """Its thief spends a nonce for one unit, and books five dollars that another payer sent directly."""
+    """A thief of its key spends a nonce for one unit, and books five dollars that another payer sent directly."""
     chain = traded.service.chain
     before = chain.ask("evm_snapshot")
     try:

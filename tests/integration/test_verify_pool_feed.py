@@ -1,4 +1,4 @@
-"""`vpm verify MARKET` on a pool feed: the readings that decided it, computed again without believing the feed."""
+"""`vpm verify MARKET` on a pool feed: the deciding readings are computed again without trusting the feed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ QUOTE_TO_8 = 10**2  # USDC has 6 decimals, a reading 8
 
 @dataclass(frozen=True)
 class Settled:
-    """Two markets that strangers settled: one on the feed, and one while another contract stood in its place."""
+    """Two markets that strangers settled: one on the feed, and one on a contract put in its place."""
 
     played: PoolChain
     deployments: Path
@@ -48,7 +48,7 @@ class Settled:
         return code, {each["claim"]: each for each in claims}
 
     def again(self, market: str, capsys: pytest.CaptureFixture[str], *options: str) -> tuple[int, list[dict[str, str]]]:
-        """The exit code, and the readings computed again: those of the start and of the end."""
+        """Return the exit code and the recomputed readings, those of the start and of the end."""
         code, claims = self.claims(market, capsys, *options)
         return code, [claims[f"the reading at the {when}, computed again"] for when in ("start", "end")]
 
@@ -83,7 +83,7 @@ def _settled_by_strangers(played: PoolChain) -> str:
 
 
 def _thousandth_more(played: PoolChain, code: str) -> str:
-    """Return the feed's code, changed to compute with a thousandth more than the supply that it reports."""
+    """Return the feed's code, changed to compute with a thousandth more supply than it reports."""
     claimed, used = (
         ln_wad(supply * QUOTE_TO_8 * WAD) for supply in (played.feed.supply, played.feed.supply * 1_001 // 1_000)
     )
@@ -92,10 +92,11 @@ def _thousandth_more(played: PoolChain, code: str) -> str:
 
 
 def _comes_round(played: PoolChain) -> None:
-    """The token's pool is swapped in until its ring holds nothing older than that.
+    """Swap in the token's pool until its ring holds nothing older.
 
-    By then it has used so few of its places that it never looked at the others. Those are taken from it first, and what
-    is left is the pool as it would be had it grown less: 4,000 blocks would only take longer to come round in."""
+    By now the ring has used only a few of its places. The others are taken from it first, which leaves the pool as if
+    it had grown less, because filling all 4,000 would only take longer.
+    """
     pool = Contract(played.pools.get(played.feed.key).address, POOL)
     before = played.agents.read(pool.call("slot0"))
     index, size = before[2:4]
@@ -141,7 +142,7 @@ def test_a_true_market_holds_and_a_lying_feed_is_found_out(
 def test_the_feeds_own_word_for_what_it_is_made_of_is_not_taken(
     settled: Settled, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A contract reports another supply, or no pools at all, where the deployment file names a pool feed."""
+    """A contract reports another supply, or no pools, where the deployment file names a pool feed."""
     played = settled.played
     feed = played.feed.address
     genuine = played.agents.ask("eth_getCode", feed, "latest")

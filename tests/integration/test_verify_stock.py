@@ -1,4 +1,4 @@
-"""`vpm verify` on the stock side: what the service says verifies, and any change to it does not."""
+"""`vpm verify` on the stock side: the service's documents verify, and any change to them does not."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DEV = wallets.DEV
 
 @dataclass
 class Settled:
-    """A settled and paid market, and what the service said of it."""
+    """A settled and paid market, and the service's documents about it."""
 
     service: StockService
     market: int
@@ -96,7 +96,7 @@ Verify = Callable[..., tuple[int, dict[str, Any]]]
 @pytest.fixture
 def verify(settled: Settled, local_genesis: Genesis, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Verify:
     def run(subject: Any, *options: str) -> tuple[int, dict[str, Any]]:
-        """The exit code and the report, of a document or of an id."""
+        """Return the exit code and the report about a document or an id."""
         word = str(subject)
         if isinstance(subject, dict):
             word = str(tmp_path / "document.json")

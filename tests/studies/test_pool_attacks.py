@@ -1,9 +1,8 @@
-"""An attacker with the pool's own arithmetic against markets at their cap: 10,000 attacks without arbitrage, as
-many where every block is arbitraged, on all kinds of market; none earns.
+"""An attacker with the pool's own arithmetic against markets at their cap: 10,000 attacks without arbitrage, and as
+many where every block is arbitraged, on all kinds of market. None earns.
 
-An attack is judged by its mean over many courses of the price, which is known only so well: the best ones are tried
-again on many more, from another seed. `VPM_TEST_SEED` draws others; VPM_TEST_LONG=1 tries each on forty times as many
-courses.
+An attack is judged by its mean over many courses of the price, which is uncertain, so the best ones are tried again on
+many more courses from another seed. `VPM_TEST_SEED` sets the seed; VPM_TEST_LONG=1 uses forty times as many courses.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ def batches(kind: str, count: int, factor: float | None = None) -> Iterator[tupl
 
 
 def most_promising(played: list[tuple[Attacks, Outcome]]) -> tuple[Attacks, Outcome]:
-    """Those whose bets came out best for what chance alone would explain, on courses they have not seen."""
+    """Try again, on new courses, the attacks that earned most compared with what chance explains."""
     score = [(outcome.earned / np.maximum(outcome.error, outcome.fee / 20)) for _, outcome in played]
     chosen = [(values[at], n, at) for n, values in enumerate(score) for at in np.argsort(values)[-AGAIN:]]
     best = sorted(chosen, reverse=True)[:AGAIN]

@@ -58,7 +58,7 @@ def test_no_market_breaks_a_bound_and_the_page_shows_the_largest_error() -> None
 
 
 def _market(random: Random, number: int, largest: Largest) -> None:
-    """One market that UP wins: its residue is what both kinds of rounding left."""
+    """Play one market that UP wins. Its residue is what both kinds of rounding left."""
     seed = 10 ** random.randrange(0, 10)
     terms = Terms(number, b"", b"", 10**9, 0, 0, random.choice((1, 2, 30, 10**6)), seed, 1, MAX_SIDE_CAP, MAX_SIDE_CAP)
     market = VestedMarket(terms, open_books(seed))

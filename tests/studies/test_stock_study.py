@@ -1,7 +1,7 @@
-"""What bettors, the seed and the last to come can expect with the terms of the deployment.
+"""What bettors, the seed and the last bettor can expect on the deployed terms.
 
 Markets are played from fixed seeds through the mirror of the contract; docs/fairness.md has the tables over more of
-them. The bounds leave room for chance, and none for a seed of 10 at kappa 30.
+them. The bounds leave room for chance, but a seed of 10 at kappa 30 would miss them.
 """
 
 from __future__ import annotations
@@ -83,13 +83,13 @@ def test_late_bettors_lose_what_they_lose_with_any_seed_and_the_last_ones_little
     [(500, 40, 0.1, 0.3), (1_000, 40, 0, 0.03), (2_500, 40, 0, 0.03), (2_500, 160, 0, 0.1)],
 )
 def test_the_caps_leave_ordinary_crowds_alone(cap: int, bets: int, least: float, most: float) -> None:
-    """A cap of 500 would not, although no push earns under it: who comes when a side is full is paid nothing more."""
+    """A cap of 500 would not, although no push earns under it: bettors who come when a side is full are refused."""
     assert least <= measured(with_cap(cap, bets)).refused <= most
     assert {feed.side_cap_units for feed in STOCK.price_feeds} == {1_000 * USD, 2_500 * USD}
 
 
 def filled(cap: int, step: int) -> tuple[int, tuple[int, int]]:
-    """One bettor fills both sides in small steps, a block each: what he stakes, and what he has left by who wins."""
+    """Fill both sides as one bettor in small steps, a block each. Return the stakes and what is left by winner."""
     play = Vested(Parameters(kappa=KAPPA, seed=SEED, side_cap=cap))
     stakes, block, sides = 0, 0, []
     held = [SEED, SEED]
@@ -159,7 +159,7 @@ def test_early_bettors_are_worse_off_on_thresholds_and_better_off_on_directions(
 
 @dataclass
 class QuotedBets:
-    """Bets of some tenth of the betting time: what was quoted and paid for the right ones, and staked on all."""
+    """The bets of one tenth of the betting time: the quotes and payouts of the right ones, and the stakes of all."""
 
     right: float = 0.0
     paid: float = 0.0
@@ -208,14 +208,14 @@ def quoted(bets: int) -> list[QuotedBets]:
 
 
 def test_quotes_say_what_right_bets_were_paid_in_played_markets() -> None:
-    """Within ten percent on either side in every tenth of the betting time, and in five points of the probability."""
+    """Quotes are within ten percent in every tenth of the betting time, and probabilities within five points."""
     for at, each in enumerate(quoted(40)):
         assert 0.88 < each.likely / each.paid < 1.06, at
         assert abs(each.even / each.staked - each.right / each.paid) < 0.05, at
 
 
 def test_a_market_that_takes_four_times_the_usual_is_quoted_too_low_and_never_too_high() -> None:
-    """What it took itself lowers what is expected, and does not raise it: bets on both sides cannot sell the next."""
+    """Its own stakes lower what is still expected and never raise it, so bets on both sides cannot attract the next."""
     assert all(each.likely < 1.02 * each.paid for each in quoted(160))
 
 

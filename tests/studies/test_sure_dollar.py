@@ -26,7 +26,7 @@ def stakes_at(random: Random) -> tuple[list[int], list[tuple[int, int]]]:
 
 
 def _any(random: Random, low: float, high: float) -> int:
-    """Of any order of magnitude between 10**low and 10**high."""
+    """Draw a number of any order of magnitude between 10**low and 10**high."""
     return round(10 ** random.uniform(low, high))
 
 
@@ -35,7 +35,7 @@ def nudged(amount: int, random: Random, spread: float) -> int:
 
 
 def sure_return(weights: list[int], stakes: list[tuple[int, int]], attack: list[int], fee_bps: int) -> float:
-    """What a stranger who stakes `attack` on the outcomes gets back at least, as a part of the stakes."""
+    """Return the least that a stranger who stakes `attack` on the outcomes gets back, as a part of the stakes."""
     book = Book.empty(weights, fee_bps)
     for outcome, amount in stakes:
         book, _ = book.staked(outcome, amount)
@@ -51,7 +51,7 @@ def sure_return(weights: list[int], stakes: list[tuple[int, int]], attack: list[
 
 
 def best_attack(random: Random, fee_bps: int, steps: int) -> float:
-    """The best of one climb over books and attacks at once."""
+    """Return the best of one climb over books and attacks at once."""
     weights, stakes = stakes_at(random)
     size = _any(random, 6.5, 9)
     attack = [max(MIN_STAKE, size // len(weights)) for _ in weights]
@@ -78,8 +78,8 @@ def best_attack(random: Random, fee_bps: int, steps: int) -> float:
 @pytest.mark.parametrize(("fee_bps", "most"), [(0, 1.017), (MIN_FEE_BPS, 1.0), (FEE_BPS, 1.0)])
 @pytest.mark.thorough
 def test_no_book_offers_a_sure_profit_after_the_fee(fee_bps: int, most: float) -> None:
-    """Before the fee there are books that offer a sure dollar for 98.4 cents, where prices and payouts differ most. The
-    least fee that the lister takes is more than that."""
+    """Before the fee some books offer a sure dollar for 98.4 cents, where prices and payouts differ most. The least fee
+    that the lister takes is more than that."""
     random = Random(8)
     best = max(best_attack(random, fee_bps, 150) for _ in range(BOOKS // 10))
     print(f"fee {fee_bps}: the best sure return is {best:.4f}")
@@ -87,7 +87,7 @@ def test_no_book_offers_a_sure_profit_after_the_fee(fee_bps: int, most: float) -
 
 
 def test_the_book_with_the_best_known_sure_return() -> None:
-    """Found by the search and kept: two stakes on one side, a large one against them, then a little on both."""
+    """The search found this one: two stakes on one side, a large one against them, then a little on both."""
     weights, stakes = [431_036_946, 207_667_464], [(1, 117_998_330), (1, 165_740_456), (0, 1_408_443_555)]
     attack = [63_662_706, 5_618_149]
     assert 1.014 < sure_return(weights, stakes, attack, 0) < 1.015

@@ -326,7 +326,6 @@ BODY = json.dumps({**event(3), "payload": {"challenge": "c1"}, "type": "webhook.
 
 
 def delivery(signer: DeliverySigner, secret: str | None, *, at: int | None = None) -> dict[str, str]:
-    """Return delivery headers as the service makes them."""
     return dict(signer.headers("evt_3", BODY, secret, int(time.time()) if at is None else at))
 
 

@@ -1,4 +1,4 @@
-"""A deployment's recipe: what cannot be recorded is never sent."""
+"""A deployment's recipe: nothing is sent that could not be recorded."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ NAMES = ("SettlementWallet", "ObservationFeed BNKR/market_cap")
 
 @dataclass
 class Account:
-    """The deployer's account and its chain, of which nothing may be asked that sends or signs."""
+    """The deployer's account and its chain, which fail if anything is sent or signed."""
 
     chain_id: int = 8453
     address: str = DEPLOYER
@@ -42,8 +42,6 @@ class Account:
 
 @dataclass
 class Scene:
-    """A deployment of two contracts."""
-
     folder: Path
     account: Account = field(default_factory=Account)
 

@@ -105,7 +105,7 @@ def test_the_images_packages_are_those_of_the_lock() -> None:
 
 
 def test_the_packages_of_the_key_service_are_those_of_the_lock_and_complete() -> None:
-    """With the image's own they are all that the extra asks for, directly or through others."""
+    """Together with the image's own, they are all that the extra needs, directly or through others."""
     added, lock = _pinned(FILES / "docker" / "requirements-aws.txt"), _pinned(REPOSITORY / "requirements.lock")
     assert added
     for each, pin in added.items():
@@ -373,7 +373,7 @@ def _selects(selector: dict[str, Any], component: str) -> bool:
 
 
 def _peer_fits(peer: dict[str, Any], other: str) -> bool:
-    """`other`: a component of ours, or an address outside."""
+    """Return whether the peer allows `other`: a component of ours, or an address outside."""
     if "ipBlock" in peer:
         if other in IN_CLUSTER:
             return False
@@ -384,7 +384,7 @@ def _peer_fits(peer: dict[str, Any], other: str) -> bool:
 
 
 def _lets(component: str, direction: str, other: str, port: int) -> bool:
-    """Whether some policy of a pod lets it send to (`egress`) or be reached from (`ingress`) the other end."""
+    """Return whether some policy of a pod lets it send to (`egress`) or be reached from (`ingress`) the other end."""
     rules = [
         rule
         for policy in POLICIES

@@ -1,4 +1,4 @@
-"""Every relative link of every page leads somewhere, and every command and file the documents name exists."""
+"""Every relative link of every page leads somewhere, and every command and file that the documents name exists."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _pages() -> list[Path]:
 
 @cache
 def _anchors(page: Path) -> set[str]:
-    """Headings, and lines as a repository's viewer names them."""
+    """Return the anchors of headings, and of lines as a repository's viewer names them."""
     text = page.read_text()
     titles = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
     lines = {f"L{number + 1}" for number in range(len(text.splitlines()))}

@@ -35,8 +35,8 @@ def modules() -> dict[str, set[str]]:
 
 
 def imported(files: Iterator[Path]) -> set[str]:
-    """Return the top-level modules that these files import, anywhere in them. The lines are read: to parse every file
-    of the repository took as long as hundreds of other tests."""
+    """Return the top-level modules that these files import, anywhere in them. The lines are read, because parsing every
+    file of the repository takes as long as hundreds of other tests."""
     return {name for file in files for names in IMPORT.findall(file.read_text()) for name in names if name}
 
 
@@ -47,8 +47,7 @@ def of_the_product() -> set[str]:
 
 
 def undeclared(imports: set[str], requirements: Iterable[str]) -> set[str]:
-    """Return the modules that come only because something else brings them; an extra that is asked for brings what it
-    lists."""
+    """Return the modules that come only as a dependency of something else. A declared extra brings what it lists."""
     given: set[str] = set()
     for wanted in map(Requirement, requirements):
         given.add(_normal(wanted.name))

@@ -1,4 +1,4 @@
-"""The journeys of docs/architecture.md lead where they say: every file is there, and named once on its way."""
+"""The journeys of docs/architecture.md are correct: every file exists, and is named once on its way."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Commands that were given no settings find the local stack of the checkout, if one runs, and say so; a database that
-cannot be used is one sentence."""
+"""Commands without settings find the local stack of the checkout, if one runs, and say so. A database that cannot be
+used is reported in one sentence."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ def test_what_names_its_own_service_is_left_alone(monkeypatch: pytest.MonkeyPatc
 def test_half_a_name_names_no_service(
     program: Callable[[list[str]], int], words: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """It would be taken where the options are read, and not be seen where the local stack is looked for."""
+    """The command's parser would take it, but the search for the local stack would not see it."""
     with pytest.raises(SystemExit) as refused:
         program(words)
     assert refused.value.code == 2

@@ -35,7 +35,7 @@ OPERATORS = re.compile(
 
 
 def _commands() -> list[list[str]]:
-    """Every `./vpm ...` and `ape run ...` of blocks and sentences, as words."""
+    """Return every `./vpm ...` and `ape run ...` of blocks and sentences, as words."""
     found = []
     for block in BLOCKS:
         joined = block.replace("\\\n", " ")

@@ -1,4 +1,4 @@
-"""What pushes cost and what may stand on a pool, from pools made by hand."""
+"""What pushes cost and how much may be staked on a pool, for pools made by hand."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ def everywhere(dollars: int, fee_pips: int = 3_000) -> PricedPool:
 
 
 def within(dollars: int, ticks: int, rest: int = 0, fee_pips: int = 3_000) -> PricedPool:
-    """All liquidity so near the price, but for `rest` of it, in dollars of the same size, which is everywhere."""
+    """Return a pool with all liquidity near the price, except `rest` of it, in dollars of the same size, which is
+    everywhere."""
     return PricedPool("", pool_with(fee_pips, (ticks, dollars * E18), (MAX_TICK, rest * E18)), 1 / E18, 1 / E18)
 
 
@@ -60,7 +61,7 @@ def test_a_pools_fee_and_depth_make_its_cap_and_the_attackers_part_is_left_out()
 @settings(max_examples=30)
 @given(left=st.floats(0.05, 0.95), calm=st.floats(0.5, 0.95))
 def test_a_part_of_the_liquidity_bears_that_part_of_the_cap(left: float, calm: float) -> None:
-    """And where the price wanders less, the cap falls at least as far."""
+    """Where the price wanders less, the cap falls at least as much."""
     before = feed_cap([everywhere(10_000_000)], SIGMA, 4 * HALF_HOUR).dollars
     assert feed_cap([everywhere(int(10_000_000 * left))], SIGMA, 4 * HALF_HOUR).dollars == pytest.approx(
         before * left, rel=1e-5

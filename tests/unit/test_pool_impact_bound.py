@@ -133,7 +133,7 @@ def test_nor_where_every_block_is_arbitraged(fee_bps: int, reach: float, width: 
 def test_nor_on_a_narrow_bucket_where_the_cap_counts_its_width_in_place_of_the_sd(
     fee_bps: int, factor: float, width: float
 ) -> None:
-    """So a reading that wanders further than the narrowest bucket needs no wider ones, but a smaller cap."""
+    """So a reading that wanders further than the narrowest bucket needs no wider buckets, but a smaller cap."""
     fee = fee_bps / BPS
     assert unarbitraged(factor * width / 200, width, HALF_ROUND_TRIP, 200, 4_800).added(MIN_CHANCE) < fee
     for reach in (FULL_REACH / 2, *(reach for reach, _ in REACHES)):
@@ -142,7 +142,7 @@ def test_nor_on_a_narrow_bucket_where_the_cap_counts_its_width_in_place_of_the_s
 
 
 def added_to_an_even_bet(worth: Worth) -> float:
-    """On outcomes that rise with the reading."""
+    """Return what an attack adds to an even bet on outcomes that rise with the reading."""
     place = int(np.searchsorted(worth.chance, 0.5))
     return float((worth.attacked[place] - worth.chance[place]) / worth.chance[place])
 

@@ -1,4 +1,4 @@
-"""The file in which `vpm up` says where everything is: whole or absent, and readable only by its owner."""
+"""The file with a running stack's addresses is whole or absent, and readable only by its owner."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from scripts._stack.up import _write_ready
 
 @pytest.fixture
 def _open_umask() -> Iterator[None]:
-    """As open as a machine may be set."""
+    """Set the most open umask."""
     before = os.umask(0)
     yield
     os.umask(before)

@@ -1,4 +1,4 @@
-"""A deployment on a local chain goes on where anvil misses a transaction that it should mine at once."""
+"""A deployment on a local chain continues where anvil misses a transaction that it should mine at once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `vpm status` makes of facts: sentences for what needs a look, nothing where all is well."""
+"""What `vpm status` makes of facts: a sentence for each problem, nothing if all is well."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`./vpm test PATH` runs that path and nothing else; `--quick` what needs no chain; `--thorough` all."""
+"""`./vpm test PATH` runs only that path, `--quick` what needs no chain, and `--thorough` everything."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from scripts._vpm import checks
 
 @pytest.fixture
 def ran(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
-    """The commands that would have been run, without the programs' own paths."""
+    """Return the commands that would have been run, without the programs' own paths."""
     commands: list[list[str]] = []
 
     def note(_output: checks.Output, *argv: str | Path, env: dict[str, str] | None = None) -> int:
@@ -33,7 +33,7 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
 def test_what_would_run_nothing_is_refused(
     ran: list[list[str]], capsys: pytest.CaptureFixture[str], path: str, why: str
 ) -> None:
-    """forge is content with no test at all."""
+    """forge succeeds if it finds no test."""
     assert checks.main(["tests/unit", path]) == 2
     assert why in capsys.readouterr().err
     assert ran == []

@@ -1,1 +1,2 @@
-"""An independent model of the vested parimutuel, and the random histories everything else is compared on."""
+"""An independent model of the vested parimutuel, and random histories on which contract and mirror are compared with
+it."""

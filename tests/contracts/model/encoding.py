@@ -38,7 +38,7 @@ def words(number: int, history: History) -> list[int]:
 
 
 def _step(narrator: Narrator, s: Step) -> Iterator[int]:
-    """The words of one step; leads the narrator through it."""
+    """Return the words of one step, and lead the narrator through it."""
     finalizable = narrator.finalizable()
     time_before = narrator.timestamp
     events = narrator.do(s)
@@ -99,7 +99,8 @@ def _check(narrator: Narrator) -> Iterator[int]:
 
 
 def _position(narrator: Narrator, entry: Entry) -> Iterator[int]:
-    """Two words: accepted, refused part, unsent total, fee; accrued, gross, entry accumulator, whether matched."""
+    """Return two words: accepted, refused part, unsent total, fee; accrued, gross, entry accumulator, whether
+    matched."""
     model = narrator.model
     due, unsent = model.due(entry), model.unsent(entry)
     matched = entry.accepted is not None
@@ -119,13 +120,13 @@ def _packed(*fields: tuple[int, int]) -> int:
 
 
 def _order(narrator: Narrator) -> list[int]:
-    """Return the order of `positionsOf`: by vintage, within one UP before DOWN, within a side as they came."""
+    """Return the order of `positionsOf`: by vintage, within one UP before DOWN, within a side in the order of entry."""
     order = sorted(narrator.model.entries, key=lambda e: (e.block, e.side, e.number))
     return [ORDER, len(order), *(e.number for e in order)]
 
 
 def encoded(rows: list[list[int]]) -> bytes:
-    """`abi.encode(uint256[][])`, without a general encoder: the files hold millions of words."""
+    """Return `abi.encode(uint256[][])`. A general encoder is too slow, because the files hold millions of words."""
     heads, bodies, offset = [], [], 32 * len(rows)
     for one in rows:
         heads.append(offset)
@@ -135,7 +136,7 @@ def encoded(rows: list[list[int]]) -> bytes:
 
 
 def write(folder: Path, seed: str, count: int) -> None:
-    """`count` histories of `seed`, in files 0.bin, 1.bin and so on of an empty folder."""
+    """Write `count` histories of `seed` to files 0.bin, 1.bin and so on in an empty folder."""
     for file, first in enumerate(range(0, count, PER_FILE)):
         numbers = range(first, min(first + PER_FILE, count))
         (folder / f"{file}.bin").write_bytes(encoded([words(n, history(seed, n)) for n in numbers]))

@@ -1,8 +1,7 @@
-"""Random market histories: what happens to one market, block by block, from its seed to its last payout.
+"""Random market histories: everything that happens to one market, block by block, from its seed to its last payout.
 
-A history is a list of steps with concrete numbers, so that the contract, the mirror and the model can each be led
-through exactly the same one. The generator asks the model where the edges are (headroom, the last unpaid winner) and
-goes there often.
+A history is a list of steps with concrete numbers, so that contract, mirror and model can each run through exactly the
+same one. The generator asks the model for the edges (headroom, the last unpaid winner) and goes there often.
 """
 
 from __future__ import annotations
@@ -36,21 +35,21 @@ class Enter:
 
 @dataclass(frozen=True)
 class NextBlock:
-    """A step: `block.number` moves on."""
+    """A step in which `block.number` rises."""
 
     blocks: int
 
 
 @dataclass(frozen=True)
 class Wait:
-    """A step: time moves and `block.number` does not."""
+    """A step in which time passes and `block.number` stays."""
 
     seconds: int
 
 
 @dataclass(frozen=True)
 class Finalize:
-    """A call of `finalizeVintage`; refused when the vintage is still open or there is none."""
+    """A call of `finalizeVintage`, refused while the vintage is open or if there is none."""
 
 
 @dataclass(frozen=True)
@@ -61,12 +60,12 @@ class Transfer:
 
 @dataclass(frozen=True)
 class Check:
-    """A look at everything that can be read."""
+    """A comparison of everything that can be read."""
 
 
 @dataclass(frozen=True)
 class Freeze:
-    """The freeze comes, in the block at hand: no entries from now on, and an open vintage is over."""
+    """The freeze, in the current block: no more entries, and an open vintage is over."""
 
 
 @dataclass(frozen=True)
@@ -81,14 +80,14 @@ class Void:
 
 @dataclass(frozen=True)
 class Refund:
-    """A call of `withdrawRefund`; refused when nothing is due."""
+    """A call of `withdrawRefund`, refused if nothing is due."""
 
     entry: int
 
 
 @dataclass(frozen=True)
 class Claim:
-    """A call of `claim`; refused when the market is open or nothing is due."""
+    """A call of `claim`, refused if the market is open or nothing is due."""
 
     entry: int
 
@@ -102,7 +101,7 @@ class Deliver:
 
 @dataclass(frozen=True)
 class TakeResidue:
-    """A call of `claimResidue`; refused while a winner is unpaid, and when there is none."""
+    """A call of `claimResidue`, refused while a winner is unpaid, or if there is none."""
 
 
 Step: TypeAlias = (
@@ -138,7 +137,7 @@ def log_uniform(rng: Random, low: int, high: int) -> int:
 
 
 class Run:
-    """A model led through a history's steps, one at a time. `block` is the chain's, from 1."""
+    """A model that follows a history's steps, one at a time. `block` is the chain's, from 1."""
 
     def __init__(self, kappa: int, fee_bps: int, seed: int, side_cap: int) -> None:
         self.model = Model(kappa, fee_bps, seed, str(OPENER), side_cap)
@@ -173,7 +172,8 @@ class Run:
 
 
 class Generator:
-    """The maker of one history of `entries` entries, seed aside. It knows the state that the history has come to."""
+    """The maker of one history of `entries` entries, besides the seed. It knows the state that the history has
+    reached."""
 
     def __init__(self, rng: Random, entries: tuple[int, int]) -> None:
         self.rng = rng
@@ -204,7 +204,7 @@ class Generator:
         return self.rng.random() < probability
 
     def regime(self) -> Callable[[int], int]:
-        """Choose how this market's entries are sized: by the seed, by the headroom's edge, tiny, huge, or all of it."""
+        """Choose how this market's entries are sized: by the seed, near the headroom's edge, tiny, huge, or mixed."""
         rng, model = self.rng, self.model
 
         def near_seed(_: int) -> int:
@@ -304,7 +304,7 @@ class Generator:
         self.add(Check())
 
     def pay(self) -> None:
-        """Everything is paid at last, by claims, refunds and overlapping batches in any order."""
+        """Pay everything at the end, by claims, refunds and overlapping batches in any order."""
         left = [e.number for e in self.model.entries]
         self.rng.shuffle(left)
         while left:

@@ -1,7 +1,7 @@
-"""Lead the model through a history and yield the events a contract would emit, with the model's own numbers.
+"""Leads the model through a history and yields the events a contract would emit, with the model's own numbers.
 
-The chain is lazier than the model: it works out a finished vintage only when the market is next touched. The narrator
-knows which vintage is still waiting for that, so the events come out in the chain's order.
+The chain is lazier than the model: it computes a finished vintage only when the market is next touched. The narrator
+knows which vintage still waits for that, so the events come in the chain's order.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ def terms(history: History, market_id: int) -> Terms:
 
 @dataclass
 class Pending:
-    """Entries the chain has not matched yet: all of one block."""
+    """Entries that the chain has not matched yet, all of one block."""
 
     block: int
     entries: list[Entry]
 
 
 class Narrator:
-    """One market of a chain that has only this market. `now` is when the last step left the chain."""
+    """The events of a chain that has only this market. `now` is when the last step left the chain."""
 
     def __init__(self, history: History, market_id: int = 1) -> None:
         self.history = history
@@ -86,7 +86,7 @@ class Narrator:
         return [created, *(self.entered(entry) for entry in self.model.entries)]
 
     def entered(self, entry: Entry) -> log.Entered:
-        """Position ids number each outcome's entries apart, from 0, under the market's."""
+        """Return the event of an entry. Position ids number each outcome's entries from 0, under the market's id."""
         on_its_side = sum(e.side == entry.side for e in self.model.entries[: entry.number])
         position_id = self.market_id << 32 | on_its_side << 1 | entry.side
         self.ids.append(position_id)
@@ -113,11 +113,11 @@ class Narrator:
         ]
 
     def finalizable(self) -> bool:
-        """Return whether `finalizeVintage` would do anything: a vintage waits, and it is over."""
+        """Return whether `finalizeVintage` would do anything: a vintage is pending and over."""
         return self.pending is not None and self.model.open_block is None
 
     def do(self, s: Step) -> list[Event]:
-        """Take one step; the events it emits."""
+        """Take one step and yield its events."""
         model = self.model
         owners = [address(entry.owner) for entry in model.entries]
         events: list[Event] = []
@@ -160,7 +160,7 @@ class Narrator:
         return events
 
     def sent(self, numbers: list[int], everything: bool) -> Iterator[Event]:
-        """Yield what deliveries send, before the model is led through the step."""
+        """Yield what deliveries send, before the model takes the step."""
         done: set[int] = set()
         for number in numbers:
             entry = self.model.entries[number]

@@ -1,10 +1,9 @@
-"""The vested parimutuel, written a second time and on purpose naively, to check the contract and the mirror against.
+"""The vested parimutuel, written a second time and naively on purpose, to check the contract and the mirror against.
 
 It follows the mechanism's text entry by entry: a vintage is matched the moment its block is over, every promise is
-handed to every standing entry in a loop, and each entry remembers what it was promised. There are no accumulators, no
-lazy reads and no storage layout here, and no code in common with `core.stock.vested`. Where the mechanism rounds (a
-promise per unit of principal, an entry's share, a payout, a fee), so does this; `exact_payout` is the same without
-rounding.
+handed to every entry in a loop, and each entry remembers what it was promised. It has no accumulators, lazy reads or
+storage layout, and no code in common with `core.stock.vested`. It rounds where the mechanism rounds (a promise per unit
+of principal, an entry's share, a payout, a fee); `exact_payout` is the same without rounding.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ SCALE = 10**18
 
 @dataclass
 class Entry:
-    """A stake, or a seed leg. `per_unit` is what each accepted unit is worth if it wins, times SCALE, rounded."""
+    """A stake, or a seed leg. `per_unit` is the value of each accepted unit if it wins, times SCALE, rounded."""
 
     number: int
     owner: str
@@ -34,7 +33,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Due:
-    """An entry's total entitlement, sent or not; before the settlement, at most the refused part."""
+    """What an entry is entitled to in total, sent or not; before the settlement, at most the refused part."""
 
     gross: int
     fee: int
@@ -89,7 +88,7 @@ class Model:
     # ---------------------------------------------------------------- what happens
 
     def reach(self, block: int) -> None:
-        """Move to `block`: the vintage of an earlier block is over, even if no transaction has closed it."""
+        """Move to `block`. The vintage of an earlier block is then over, even if no transaction has closed it."""
         if self.open_block is not None and self.open_block < block:
             self.match()
 
@@ -124,7 +123,7 @@ class Model:
         self.open_block = None
 
     def freeze(self) -> None:
-        """Take no more entries; the open vintage is over at any block."""
+        """Take no more entries. The open vintage is then over at any block."""
         if self.open_block is not None:
             self.match()
 
@@ -137,7 +136,7 @@ class Model:
     # ---------------------------------------------------------------- what an entry is worth
 
     def accrued(self, entry: Entry) -> int:
-        """Paid before the fee if its side won now; nothing while its vintage is open."""
+        """Return the payout before the fee if its side won now; nothing while its vintage is open."""
         if entry.accepted is None:
             return 0
         return floor(Fraction(entry.accepted * entry.per_unit, SCALE))
@@ -186,7 +185,7 @@ class Model:
         return sent
 
     def unpaid_principal(self) -> int:
-        """Accepted parts of the positions that are still to be paid: the winners', or all of a void market."""
+        """Return the accepted parts of the positions still to be paid: the winners', or all of a void market."""
         return sum(
             e.accepted
             for e in self.entries
@@ -194,7 +193,7 @@ class Model:
         )
 
     def residue(self) -> int:
-        """Return the rest of the accepted pool once every winner is paid."""
+        """Return the rest of the accepted pool after every winner is paid."""
         if self.winner is None:
             return 0
         return self.principal(0) + self.principal(1) - sum(self.due(e).gross for e in self.entries)
