@@ -65,7 +65,7 @@ def read(url: str | None) -> Facts:
     except psycopg.errors.UndefinedTable:
         raise SchemaOutdated("The database lacks tables of this version.") from None
     except psycopg.OperationalError as error:
-        reason = next(iter(str(error).split("\n")), "").strip().removeprefix("connection failed: ") or "no answer"
+        reason = next(iter(str(error).split("\n")), "").strip().removeprefix("connection failed: ") or "no response"
         raise DatabaseUnreachable(
             f"The database does not respond: {reason}.",
             hint="Until it is back, bets are refused, but nothing is lost; see docs/operate.md, 'PostgreSQL is away'.",

@@ -178,7 +178,7 @@ def test_a_daemon_that_is_down_pages_and_resolves_when_it_is_back(tmp_path: Path
         page = about("/pager", event_action="trigger")[0]
         assert page["routing_key"] == PAGER_KEY
         assert page["payload"]["severity"] == "critical"
-        assert "does not answer" in page["payload"]["summary"]
+        assert "does not respond" in page["payload"]["summary"]
         assert page["payload"]["custom_details"]["runbook"] == "docs/operate.md#a-daemon-is-down"
 
         receiver.up.set()
