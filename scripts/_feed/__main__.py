@@ -40,32 +40,17 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def parse(argv: list[str] | None) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog="vpm feed")
+    parser = argparse.ArgumentParser(prog="vpm feed", add_help=False)
     commands = parser.add_subparsers(dest="command", required=True)
-    moved = "show what it costs to move a pool's reading, and the resulting cap"
-    _cost_options(commands.add_parser("cost", help=moved, allow_abbrev=False))
-    recorded = "record pool feed readings with your own key"
-    record.add_options(commands.add_parser("record", help=recorded, allow_abbrev=False))
+    cost = commands.add_parser("cost", allow_abbrev=False, add_help=False)
+    add_options(cost)
+    cost.add_argument("pools", nargs="+", metavar="POOL")
+    cost.add_argument("--window", type=int, default=MIN_LIVE_WINDOW)
+    cost.add_argument("--sigma", type=float)
+    cost.add_argument("--own-share", type=float, default=100 * SAFE_SHARE)
+    cost.add_argument("--quote")
+    record.add_options(commands.add_parser("record", allow_abbrev=False, add_help=False))
     return parser.parse_args(argv)
-
-
-def _cost_options(parser: argparse.ArgumentParser) -> None:
-    add_options(parser, f"the first in {record.RPC_URLS}")
-    parser.add_argument("pools", nargs="+", metavar="POOL", help="token/USDC, or token/WETH and then WETH/USDC")
-    parser.add_argument(
-        "--window", type=int, default=MIN_LIVE_WINDOW, metavar="SECONDS", help="the feed's window (default 1800)"
-    )
-    parser.add_argument("--sigma", type=float, metavar="PERCENT", help="yearly volatility, instead of the measured one")
-    parser.add_argument(
-        "--own-share",
-        type=float,
-        default=100 * SAFE_SHARE,
-        metavar="PERCENT",
-        help="percentage of the depth that may belong to the attacker (default 50)",
-    )
-    parser.add_argument(
-        "--quote", metavar="TOKEN", help="the token that counts as one USD (default: the deployment file's USDC)"
-    )
 
 
 async def cost_of(options: argparse.Namespace) -> CostReport:

@@ -50,18 +50,11 @@ class CannotRecord(VpmError):
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("feeds", nargs="*", metavar="FEED", help="such as BNKR/market_cap (default: every pool feed)")
-    parser.add_argument(
-        "--since", metavar="TIME", help="record all readings since 90m, 12h or 2d ago, or since an ISO time"
-    )
-    add_chain_options(parser, f"the first in {RPC_URLS}")
-    parser.add_argument(
-        "--keystore",
-        type=Path,
-        metavar="FILE",
-        help=f"the key that pays for gas (default: {KEY_VARIABLE})",
-    )
-    parser.add_argument("--dry-run", action="store_true", help="show the due readings without sending; needs no key")
+    parser.add_argument("feeds", nargs="*", metavar="FEED")
+    parser.add_argument("--since")
+    add_chain_options(parser)
+    parser.add_argument("--keystore", type=Path)
+    parser.add_argument("--dry-run", action="store_true")
 
 
 def main(options: argparse.Namespace) -> int:

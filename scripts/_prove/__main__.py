@@ -17,11 +17,11 @@ from scripts._vpm.bootstrap import SetupError
 
 
 def main(argv: Sequence[str]) -> int:
-    parser = argparse.ArgumentParser(prog="vpm prove", description="Prove the contracts' theorems.")
-    parser.add_argument("names", nargs="*", help="prove only theorems whose names begin with this")
-    parser.add_argument("--quick", action="store_true", help="prove only those that ./vpm test --thorough also proves")
-    parser.add_argument("--list", action="store_true", help="list them without proving them")
-    parser.add_argument("--guards", action="store_true", help="remove each guard and check that its theorem fails")
+    parser = argparse.ArgumentParser(prog="vpm prove", add_help=False)
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--list", action="store_true")
+    parser.add_argument("--guards", action="store_true")
     args = parser.parse_args(argv)
     prefixes = tuple(args.names) or ("",)
     chosen = [each for each in read_theorems() if each.name.startswith(prefixes) and (each.quick or not args.quick)]

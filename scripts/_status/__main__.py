@@ -123,10 +123,8 @@ def concerns(facts: Facts) -> Iterator[str]:
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(
-        prog="vpm status", description="Show the state of everything that runs.", allow_abbrev=False
-    )
-    parser.add_argument("--json", action="store_true", help="print everything as JSON")
+    parser = argparse.ArgumentParser(prog="vpm status", allow_abbrev=False, add_help=False)
+    parser.add_argument("--json", action="store_true")
     options = parser.parse_args(argv)
     try:
         facts = read(setting("DATABASE_URL"))

@@ -57,9 +57,9 @@ def delete_index(url: str, chain: str, chain_id: int) -> dict[str, int]:
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="vpm reindex", description="Delete one chain's index, to build it again.")
+    parser = argparse.ArgumentParser(prog="vpm reindex", add_help=False)
     parser.add_argument("chain", choices=sorted(OWN))
-    parser.add_argument("--yes", action="store_true", help="delete the index; without this option, only explain")
+    parser.add_argument("--yes", action="store_true")
     options = parser.parse_args(argv)
     try:
         settings = load(Settings)

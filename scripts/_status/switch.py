@@ -21,11 +21,11 @@ SWITCHES = {
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="vpm switch", description="Turn a switch on or off, or list them.")
+    parser = argparse.ArgumentParser(prog="vpm switch", add_help=False)
     parser.add_argument("name", nargs="?", choices=sorted(SWITCHES))
     parser.add_argument("state", nargs="?", choices=("on", "off"))
-    parser.add_argument("--reason", default="", help="shown by vpm status")
-    parser.add_argument("--by", default=None, help="who changes it (default: your login name)")
+    parser.add_argument("--reason", default="")
+    parser.add_argument("--by")
     options = parser.parse_args(argv)
     if (options.name is None) != (options.state is None):
         parser.error("give both the switch's name and on or off")

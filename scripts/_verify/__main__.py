@@ -23,16 +23,13 @@ CANNOT_CHECK = 2
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(
-        prog="vpm verify", description="Check the service's statements against a node.", allow_abbrev=False
-    )
-    parser.add_argument("subject", help="a JSON file, a URL, a path of the service, or an id")
-    add_options(parser, "the first in the service's settings")
-    service = environment().get("VPM_PUBLIC_URL")
-    parser.add_argument("--service", default=service, help="the service that paths such as /api/proof are fetched from")
-    parser.add_argument("--attester", help="the address that must have signed offers and receipts")
-    parser.add_argument("--block", type=int, help="read the chain at this block instead of the newest")
-    parser.add_argument("--json", action="store_true", help="print the claims as JSON")
+    parser = argparse.ArgumentParser(prog="vpm verify", allow_abbrev=False, add_help=False)
+    parser.add_argument("subject")
+    add_options(parser)
+    parser.add_argument("--service", default=environment().get("VPM_PUBLIC_URL"))
+    parser.add_argument("--attester")
+    parser.add_argument("--block", type=int)
+    parser.add_argument("--json", action="store_true")
     options = parser.parse_args(argv)
     try:
         chain, subject, findings = asyncio.run(run(options))

@@ -152,12 +152,10 @@ class PinnedChain:
         return self._feeds.setdefault(address, FeedReader(self.client, address, self.head.number))
 
 
-def add_options(parser: argparse.ArgumentParser, node: str) -> None:
-    """Add the options `--rpc` and `--deployments`. `node` describes the default of `--rpc`."""
-    parser.add_argument("--rpc", help=f"a node of the chain (default: {node})")
-    given = environment()
-    folder = Path(given.get("VPM_DEPLOYMENTS_DIR") or REPOSITORY / "deployments")
-    parser.add_argument("--deployments", type=Path, default=folder, help="folder of deployment files")
+def add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--rpc")
+    folder = Path(environment().get("VPM_DEPLOYMENTS_DIR") or REPOSITORY / "deployments")
+    parser.add_argument("--deployments", type=Path, default=folder)
 
 
 def node_url(rpc: str | None, variable: str) -> str:

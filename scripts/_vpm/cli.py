@@ -44,9 +44,9 @@ def test(argv: list[str]) -> int:
 def bench(argv: list[str]) -> int:
     from scripts._bench.harness import NAMES, run
 
-    parser = argparse.ArgumentParser(prog="vpm bench")
+    parser = argparse.ArgumentParser(prog="vpm bench", add_help=False)
     parser.add_argument("what", choices=NAMES)
-    parser.add_argument("--quick", action="store_true", help="a small run, to see that it works")
+    parser.add_argument("--quick", action="store_true")
     args = parser.parse_args(argv)
     return run(args.what, quick=args.quick)
 

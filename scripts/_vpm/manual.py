@@ -1,5 +1,5 @@
 """`./vpm --help` and `./vpm COMMAND --help`, from manual.txt. This uses only the standard library, because help works
-before any set-up."""
+before any set-up. The commands' own parsers have no help texts."""
 
 from __future__ import annotations
 
