@@ -119,7 +119,7 @@ class Settings(SettingsBase):
     relay_busy_above: int = Field(default=200, ge=0, le=100_000, description="the most bets that may wait at once")
 
     # Switches
-    trading_paused: bool = Field(default=False, description="1 to refuse real trades of the agent API, otherwise 0")
+    trading_paused: bool = Field(default=False, description="1 to refuse every trade of the agent API, otherwise 0")
     agent_enabled: bool = Field(default=True, description="1 to serve the agent API, 0 to return 404")
     cup_opens_at: UtcTime | None = Field(default=None, description="a time like 2026-11-21T00:00:00Z")
     cup_closes_at: UtcTime | None = Field(default=None, description="a time like 2026-12-21T00:00:00Z")

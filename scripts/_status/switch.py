@@ -15,7 +15,7 @@ from core.db.switches import read_switches, set_switch
 from core.errors import VpmError
 
 SWITCHES = {
-    "trading_paused": "refuse all real trades of the agent API",
+    "trading_paused": "refuse every trade of the agent API",
     "cup_halted": "refuse real trades and tournament bets of wallets that are not enrolled",
 }
 

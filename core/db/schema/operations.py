@@ -13,7 +13,7 @@ from core.db.schema import partial_index, table
 from core.db.types import ChainTime, UtcDateTime
 
 # One row per switch; a missing row means off. Each change notifies the channel `operator_switch`.
-# Names in use: `trading_paused` (refuse every real trade), `cup_halted`.
+# Names in use: `trading_paused` (refuse every trade), `cup_halted`.
 operator_switch = table(
     "operator_switch",
     sa.Column("name", sa.Text, primary_key=True),
