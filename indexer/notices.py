@@ -12,8 +12,7 @@ from typing import Any
 
 from core.agent.notices import log as event_log
 from core.agent.notices import payloads
-from core.agent.notices.kinds import EventType, source_of
-from core.agent.notices.log import Draft
+from core.agent.notices.log import Draft, EventType, source_of
 from core.agent.notices.payloads import NoticeMarket, notice_markets
 from core.contracts.events import agent as ev
 from core.db.engine import Connection

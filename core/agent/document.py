@@ -1,8 +1,8 @@
 """The texts about an agent market, rendered from its specification and its feed's subject.
 
-The lister writes none of these texts. The lister's metadata only has an id, a series and links, and the id is only
-shown if the specification yields the same id. The id covers everything that decides a market, and when its stakes end.
-The contract's key is the hash of the id, so each key stands for exactly one specification.
+The lister writes none of these texts. The lister's metadata only has an id and a series, and the id is only shown if
+the specification yields the same id. The id covers everything that decides a market, and when its stakes end. The
+contract's key is the hash of the id, so each key stands for exactly one specification.
 """
 
 from __future__ import annotations
@@ -10,9 +10,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, fields
 from typing import Any, Literal
-from urllib.parse import urlsplit
 
 from eth_utils.crypto import keccak
 
@@ -41,8 +40,6 @@ from core.hexadecimal import bytes_of, hex_of
 
 ID_PATTERN = r"[a-z0-9]+(?:-[a-z0-9]+)*"
 MAX_ID = 120
-MAX_LINKS = 4
-MAX_LINK = 300
 
 # By kind in the contract; also the API's `targetMetric`.
 Category = Literal["market_cap", "market_cap_range", "price_direction"]
@@ -66,14 +63,13 @@ class Specification(DecidingTerms):
 
     @classmethod
     def from_row(cls, row: Any) -> Specification:
-        """Make the specification from a row of `agent_market`."""
+        """Read a row of `agent_market`."""
         said = {each.name: getattr(row, each.name) for each in fields(cls)}
         exact = {"kind": MarketKind(row.kind), "target": int(row.target), "bounds": tuple(map(int, row.bounds))}
         return cls(**{**said, **exact})
 
     @classmethod
     def from_listing(cls, spec: MarketSpec, feed: bytes, terms: MarketTerms) -> Specification:
-        """Make the specification of a market to be listed."""
         return from_answer(cls, {**asdict(spec), **asdict(terms), "feed": feed})
 
 
@@ -103,7 +99,7 @@ class MarketDocument:
 
     @property
     def texts(self) -> dict[str, str]:
-        """Return the texts by the names of their fields in API answers."""
+        """Return the texts by their API names."""
         words = camel_fields(
             self, "id", "question", "shortTitle", "summary", "tokenSymbol", "tokenName", "deadlineLabel", "source"
         )
@@ -111,47 +107,35 @@ class MarketDocument:
 
     @property
     def rules_text(self) -> str:
-        """Return the rules and the fine print, with an empty line between paragraphs."""
         return "\n\n".join((*self.rules, self.fine_print))
 
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """The lister's metadata, which is only stored in the event log: the id, the standing series of the market (empty
-    for a one-off market), and links by name."""
+    """The lister's metadata, which is only in the event log: the id, and the market's standing series, if any."""
 
     id: str
     series: str = ""
-    links: Mapping[str, str] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        if not re.fullmatch(ID_PATTERN, self.id) or len(self.id) > MAX_ID:
-            raise ValueError(f"{self.id!r} is not an id of lower-case words and digits joined by hyphens")
-        if self.series and not _is_word(self.series):
-            raise ValueError(f"{self.series!r} is not a lower-case word")
-        if dict(self.links) != _links(self.links):
-            raise ValueError(f"links must be at most {MAX_LINKS} https addresses, each named by a lower-case word")
 
     def canonical(self) -> str:
-        """Return the metadata as JSON text with sorted keys and no spaces, so that equal metadata has equal bytes."""
-        document = {"id": self.id, "links": dict(self.links), "series": self.series}
-        return json.dumps(document, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        """Return the metadata as JSON text, the same bytes for equal metadata."""
+        return json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
 
     @classmethod
     def read(cls, document: Any) -> Metadata | None:
-        """Read the well-formed parts of untrusted JSON and ignore the rest. Return None if the id is malformed."""
+        """Read untrusted JSON. Return None if the id is malformed; ignore a malformed series."""
         if not isinstance(document, Mapping):
             return None
         identity, series = document.get("id"), document.get("series")
         if not isinstance(identity, str) or not re.fullmatch(ID_PATTERN, identity) or len(identity) > MAX_ID:
             return None
-        return cls(
-            identity, series if isinstance(series, str) and _is_word(series) else "", _links(document.get("links"))
-        )
+        if not isinstance(series, str) or not re.fullmatch(r"[a-z][a-z0-9-]{0,31}", series):
+            series = ""
+        return cls(identity, series)
 
 
 def feed_keys(sources: Any) -> dict[bytes, str]:
-    """Return the keys of agent feeds by the feeds' addresses."""
+    """Return each feed's key by the feed's address."""
     return {bytes_of(each.address): each.key for each in sources}
 
 
@@ -242,7 +226,7 @@ def _document(
 
 
 def _question(spec: Specification, measure: str, short_measure: str) -> str:
-    """Return the question as a person would ask it. It leaves out when bets end, which is a separate field."""
+    """Return the question as a person would ask it. When bets end is a separate field."""
     start, end = spec.start_at, spec.ends_at
     if spec.kind is MarketKind.DIRECTION:
         subject = short_measure[0].upper() + short_measure[1:]
@@ -282,7 +266,6 @@ def _deciding_readings(spec: Specification) -> str:
 
 
 def _deciding_rule(spec: Specification, measure: str) -> str:
-    """Return the rule that names the winner."""
     end = moment(spec.ends_at)
     if spec.kind is MarketKind.DIRECTION:
         return (
@@ -301,7 +284,6 @@ def _deciding_rule(spec: Specification, measure: str) -> str:
 
 
 def _timing_rule(spec: Specification) -> str:
-    """Return the rule that says when bets are accepted and when the market settles."""
     bets = f"Bets are accepted from {moment(spec.opens_at)} until just before {moment(spec.closes_at)}."
     settles = moment(spec.settles_after)
     if spec.early_resolvable:
@@ -312,7 +294,6 @@ def _timing_rule(spec: Specification) -> str:
 
 
 def _refund_rule(spec: Specification, computed: Computed | None) -> str:
-    """Return the rule for missing readings and for markets that do not settle."""
     reading = "either reading" if spec.kind is MarketKind.DIRECTION else "the reading"
     if spec.early_resolvable:
         reading = "yes has not won and the last reading"
@@ -344,29 +325,3 @@ def _fine_print(spec: Specification, source: str, computed: Computed | None) -> 
             f"If the Safe condemns the feed before this market settles, {_REFUND}.",
         ]
     return sentences
-
-
-# ---------------------------------------------------------------- metadata
-
-
-def _is_word(text: str) -> bool:
-    return re.fullmatch(r"[a-z][a-z0-9-]{0,31}", text) is not None
-
-
-def _links(given: Any) -> dict[str, str]:
-    """Return the valid https links among untrusted links, by name."""
-    if not isinstance(given, Mapping) or len(given) > MAX_LINKS:
-        return {}
-    return {name: url for name, url in sorted(given.items(), key=str) if _is_link(name, url)}
-
-
-def _is_link(name: Any, url: Any) -> bool:
-    if not isinstance(name, str) or not isinstance(url, str) or not _is_word(name):
-        return False
-    if len(url) > MAX_LINK or not re.fullmatch(r"[\x21-\x7e]+", url) or any(each in url for each in "\"'<>\\`"):
-        return False
-    try:
-        parts = urlsplit(url)
-        return parts.scheme == "https" and bool(parts.hostname) and parts.username is None and parts.port != 0
-    except ValueError:
-        return False

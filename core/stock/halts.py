@@ -1,5 +1,4 @@
-"""The conditions under which a stock accepts no bets: its price is frozen, so the result of its markets may be known
-already."""
+"""Why a stock accepts no bets: while its price is frozen, the result of its markets may be known already."""
 
 from __future__ import annotations
 
@@ -16,12 +15,8 @@ OUTAGE: Final = "The chain's sequencer is down, or came back less than an hour a
 
 
 def silence(updated_at: int, sessions: Sequence[Session], now: int) -> int:
-    """Return for how many seconds of the current session the feed has published no round; 0 while the exchange is
-    closed.
-
-    A feed publishes a round when the price moves by its deviation threshold, and publishes none while the exchange is
-    closed.
-    """
+    """Return for how many seconds of the current session the feed has published no round. A feed publishes none while
+    the exchange is closed."""
     for session in sessions:
         if session.opens <= now < session.closes:
             return max(0, now - max(updated_at, session.opens))
@@ -31,10 +26,8 @@ def silence(updated_at: int, sessions: Sequence[Session], now: int) -> int:
 def halt(
     *, paused: bool, sequencer_up: bool, updated_at: int | None, longest: int, sessions: Sequence[Session], now: int
 ) -> str | None:
-    """Return why no bets are accepted on a stock, or None.
-
-    `longest` is the maximum age of the reading at a bell: a feed that stayed silent for longer would void the market.
-    """
+    """Return why a stock accepts no bets, or None. A feed that stayed silent for longer than `longest`, the maximum
+    reading age at a bell, would void the market."""
     if paused:
         return PAUSED
     if not sequencer_up:

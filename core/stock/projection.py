@@ -1,14 +1,4 @@
-"""Conversion of stock rows to the values of `core.stock.vested`.
-
-The arguments are rows of `stock_market`, `stock_vintage` and `stock_position` as SQLAlchemy returns them (amounts as
-int, addresses as bytes).
-
-    market = market_of(market_row)
-    view = position_view(market, position_of(row), vintage_of(vintage_row), Moment(l1_block_number, block_time))
-
-`now` is the cursor's block (`chain_cursor.l1_block_number`, `block_time`), or the head for values that depend only on
-time.
-"""
+"""Conversion of rows of `stock_market`, `stock_vintage` and `stock_position` to the values of `core.stock.vested`."""
 
 from __future__ import annotations
 
@@ -30,19 +20,7 @@ def market_of(row: Any) -> VestedMarket:
     if row.pending_vintage is not None:
         pending = Vintage(row.pending_vintage, (row.pending_up, row.pending_down))
     return VestedMarket(
-        terms=Terms(
-            market_id=row.market_id,
-            opener=row.opener,
-            resolver=row.resolver,
-            freeze_time=row.freeze_time,
-            void_delay=row.void_delay,
-            fee_bps=row.fee_bps,
-            kappa=row.kappa,
-            seed_per_leg=row.seed_per_leg,
-            min_entry=row.min_entry,
-            max_entry=row.max_entry,
-            side_cap=row.side_cap,
-        ),
+        terms=Terms(*(getattr(row, name) for name in Terms.__struct_fields__)),
         books=(Book(row.principal_up, row.acc_up), Book(row.principal_down, row.acc_down)),
         vintage=pending,
         winner=row.winner,
@@ -84,11 +62,8 @@ def position_of(row: Any) -> Position:
 
 
 def may_be_owed() -> ColumnElement[bool]:
-    """Return an SQL condition on the three joined tables that selects the positions that may be owed something.
-
-    It selects unpaid positions on the winning side or in a void market. It also selects positions without a refund if
-    their side of the vintage was not accepted in full. All other positions are owed nothing.
-    """
+    """Return an SQL condition on the three joined tables for positions that may be owed something: unpaid ones on the
+    winning side or in a void market, and those without a refund whose side of the vintage was not accepted in full."""
     markets, vintages, positions = stock_market.c, stock_vintage.c, stock_position.c
     unpaid = and_(
         positions.claimed.is_(False),

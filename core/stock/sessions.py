@@ -1,4 +1,4 @@
-"""New York trading sessions: their days, opening and closing times, and weeks.
+"""New York trading sessions and their weeks.
 
 Holidays and early closes come from the package `holidays` (XNYS), offsets from the time zone. Times are Unix seconds.
 """
@@ -59,7 +59,7 @@ def trading_day(at: int) -> TradingDay | None:
 
 
 def sessions_around(now: int) -> tuple[Session, ...]:
-    """Return all sessions of the weeks around `now`."""
+    """Return the sessions of the weeks around `now`."""
     today = datetime.fromtimestamp(now, UTC).date()
     start = today - timedelta(days=8)
     start -= timedelta(days=start.weekday())
@@ -71,7 +71,6 @@ def sessions_around(now: int) -> tuple[Session, ...]:
 
 @lru_cache(maxsize=4)
 def sessions_of(year: int) -> tuple[Session, ...]:
-    """Return all sessions of one year."""
     days = (date(year, 1, 1) + timedelta(days=each) for each in range(366))
     return tuple(
         Session(day, _bell(day, OPENS), _bell(day, CLOSES_EARLY if day in HALF_DAYS else CLOSES))

@@ -1,4 +1,4 @@
-"""The call that ends a stock market, given the resolver's verdict on its rounds."""
+"""The call that ends a stock market, by the resolver's verdict on its rounds."""
 
 from __future__ import annotations
 

@@ -4,8 +4,8 @@ Every value is a token unit (6 decimals) unless a name says otherwise; accumulat
 1 is DOWN, and every pair is (UP, DOWN). Functions take frozen values and return new ones. `vested_fold` builds the
 values from logs, `vested_views` combines them for readers.
 
-Rounding: every division rounds down, as in the EVM, and each one says whom that favours. All of them keep value inside
-the market, so payouts never exceed the pool; what is left is the residue.
+Every division rounds down, as in the EVM, and keeps value inside the market. So payouts never exceed the pool; what is
+left is the residue.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
+from core.contracts.events.stock import MarketCreated
 from core.money import BPS
 
 S: Final = 10**18
@@ -28,6 +29,9 @@ SEED: Final = 0
 
 Pair: TypeAlias = tuple[int, int]
 
+Terms: TypeAlias = MarketCreated
+"""A market's terms, fixed at creation."""
+
 
 @dataclass(frozen=True, slots=True)
 class Moment:
@@ -36,24 +40,6 @@ class Moment:
 
     block_number: int
     timestamp: int
-
-
-@dataclass(frozen=True, slots=True)
-class Terms:
-    """A market's terms, fixed at creation."""
-
-    market_id: int
-    opener: bytes
-    resolver: bytes
-    freeze_time: int
-    void_delay: int
-    fee_bps: int
-    kappa: int
-    seed_per_leg: int
-    min_entry: int
-    max_entry: int
-    side_cap: int
-    """The most that one outcome accepts in total, seed included."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,19 +85,18 @@ class VestedMarket:
 
     @property
     def pool(self) -> int:
-        """Return everything accepted on both outcomes, seed included."""
+        """Return what both outcomes have accepted, seed included."""
         return self.books[UP].principal + self.books[DOWN].principal
 
     @property
     def distributed(self) -> int:
-        """Return the amount that has left the pool: payouts before fees, and the residue. The audit compares it with
-        the chain."""
+        """Return what has left the pool: payouts before fees, and the residue."""
         return self.paid + self.fees + self.residue_claimed
 
     @property
     def unpaid_principal(self) -> int:
-        """Return the principal whose settlement is not sent yet: that of the winning side, or of both sides in a void
-        market. It is 0 while the market is open."""
+        """Return the principal whose settlement is not sent yet: the winning side's, or in a void market both sides'.
+        It is 0 while the market is open."""
         if self.voided:
             return self.pool - self.paid_principal
         if self.winner is not None:
@@ -190,7 +175,6 @@ def room(market: VestedMarket) -> Pair:
 
 
 def demand(market: VestedMarket) -> Pair:
-    """Return the amounts that the pending vintage offers."""
     return market.vintage.offered if market.vintage is not None else (0, 0)
 
 
@@ -218,8 +202,8 @@ def finished(market: VestedMarket, now: Moment) -> bool:
 
 
 def as_of(market: VestedMarket, now: Moment) -> tuple[VestedMarket, Vintage | None]:
-    """Return the market as the contract's views show it: a finished vintage counts as matched even before it is matched
-    on chain. Also return that vintage, or None."""
+    """Return the market as the contract's views show it, and the vintage matched for that: a finished vintage counts as
+    matched even before it is matched on chain."""
     return match(market) if finished(market, now) else (market, None)
 
 
@@ -255,17 +239,15 @@ def offer(market: VestedMarket, outcome: int, amount: int, block_number: int) ->
 
 
 def fee_on_gain(gross: int, principal: int, fee_bps: int) -> int:
-    """Return the fee on a payout's gain, rounded down, in the winner's favour. Without a gain there is no fee."""
+    """Return the fee on a payout's gain, rounded down, in the winner's favour."""
     return max(0, gross - principal) * fee_bps // BPS
 
 
 def classic_payout(accepted: int, pool: int, winning_pool: int, fee_bps: int) -> int:
-    """Return the payout of a winning stake of `accepted` in an ordinary parimutuel pool, after a fee of `fee_bps` on
-    the gain.
+    """Return what a winning stake of `accepted` would get in an ordinary parimutuel pool, after the fee on its gain.
 
-    In an ordinary pool the winners share the whole pool in proportion to their stakes, regardless of when they bet.
-    `pool` is everything accepted on both outcomes, seed included; `winning_pool` is the winning side of it. The share
-    is rounded down.
+    There the winners share the whole pool in proportion to their stakes, regardless of when they bet. The share is
+    rounded down.
     """
     if accepted == 0:
         return 0
@@ -274,7 +256,7 @@ def classic_payout(accepted: int, pool: int, winning_pool: int, fee_bps: int) ->
 
 
 def share(before: int, offered: int, accepted: int, demanded: int) -> int:
-    """Return an entry's part of its side's `accepted`, in proportion to its offer within `demanded`, which is not 0.
+    """Return an entry's part of its side's `accepted`, in proportion to its offer within `demanded` (above 0).
 
     Both quotients round down, and consecutive entries share their borders, so the parts add up to `accepted` exactly;
     a part is less than one unit away from its exact proportion.
@@ -293,10 +275,8 @@ def accepted_of(position: Position, vintage: Vintage) -> int | None:
 
 
 def gross_payout(market: VestedMarket, position: Position, vintage: Vintage) -> int:
-    """Return the payout of a position of a matched vintage if its side wins, before the fee.
-
-    Rounded down: the fraction of a unit stays in the pool and ends in the residue.
-    """
+    """Return the payout, before the fee, of a position of a matched vintage if its side wins. It is rounded down; the
+    fraction of a unit ends in the residue."""
     accepted = accepted_of(position, vintage)
     if accepted is None or vintage.entry_acc is None:
         raise ValueError(f"position {position.position_id}: its vintage {vintage.number} is not matched yet")
@@ -305,14 +285,12 @@ def gross_payout(market: VestedMarket, position: Position, vintage: Vintage) -> 
 
 
 def current_vintage(vintage: Vintage, matched: Vintage | None) -> Vintage:
-    """Return a position's vintage as views see it: `matched`, the vintage that `as_of` returned, if it is the
-    same one."""
+    """Return a position's vintage as views see it: `matched`, from `as_of`, if it is the same one."""
     return matched if matched is not None and matched.number == vintage.number else vintage
 
 
 def accrued(market: VestedMarket, position: Position, vintage: Vintage, now: Moment) -> int:
-    """Return the payout before the fee if the position's side won now. It never falls while the market is open, and
-    keeps its last value afterwards.
+    """Return the payout before the fee if the position's side won now. It never falls.
 
     It is 0 while the position's own vintage is open, since later entries of its block may still reduce its part.
     """
@@ -341,15 +319,14 @@ def settlement(market: VestedMarket, position: Position, vintage: Vintage, now: 
 
 
 def residue(market: VestedMarket) -> int | None:
-    """Return the rounding remainder of a resolved market once all winners are paid. Return None before that, and for a
-    void market."""
+    """Return a resolved market's rounding remainder after all winners are paid; None before that or if it is void."""
     if market.winner is None or market.unpaid_principal > 0:
         return None
     return market.pool - market.paid - market.fees
 
 
 def classic(market: VestedMarket, position: Position, vintage: Vintage) -> int | None:
-    """Return an ordinary pool's payout for the position, after the market's fee, or None until the market resolves."""
+    """Return an ordinary pool's payout for the position, or None until the market resolves."""
     accepted = accepted_of(position, vintage)
     if market.winner is None or accepted is None:
         return None

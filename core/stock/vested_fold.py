@@ -26,7 +26,6 @@ from core.stock.vested import (
     Moment,
     Position,
     Settlement,
-    Terms,
     VestedMarket,
     Vintage,
     match,
@@ -42,28 +41,15 @@ vintage is finalized on chain, but only once it is finished."""
 
 
 class Diverged(ValueError):
-    """An error: an event contradicts the events before it."""
+    """An event contradicts the events before it."""
 
 
 def market_created(e: MarketCreated) -> VestedMarket:
-    terms = Terms(
-        market_id=e.market_id,
-        opener=e.opener,
-        resolver=e.resolver,
-        freeze_time=e.freeze_time,
-        void_delay=e.void_delay,
-        fee_bps=e.fee_bps,
-        kappa=e.kappa,
-        seed_per_leg=e.seed_per_leg,
-        min_entry=e.min_entry,
-        max_entry=e.max_entry,
-        side_cap=e.side_cap,
-    )
-    return VestedMarket(terms, open_books(e.seed_per_leg))
+    return VestedMarket(e, open_books(e.seed_per_leg))
 
 
 def check_entry(e: Entered, seed_per_leg: int, pending_vintage: int | None, *, settled: bool) -> None:
-    """Raise Diverged for an entry that its market cannot have accepted."""
+    """Raise Diverged if the market cannot have accepted the entry."""
     if settled:
         raise Diverged(f"position {e.position_id} entered a settled market")
     if e.outcome not in (UP, DOWN):
@@ -99,7 +85,7 @@ def close_market(market: VestedMarket, e: Resolved | Voided) -> VestedMarket:
 
 
 def check_delivery(market: VestedMarket, position: Position, vintage: Vintage, e: Delivered) -> Settlement:
-    """Return the amounts due to the position; raise Diverged if the delivery disagrees with them."""
+    """Return the amounts due to the position. Raise Diverged if the delivery paid others."""
     if position.owner != e.owner:
         raise Diverged(f"position {e.position_id} was paid to {hex_of(e.owner)}, not to {hex_of(position.owner)}")
     due = settlement(market, position, vintage, AFTERWARDS)
@@ -111,7 +97,7 @@ def check_delivery(market: VestedMarket, position: Position, vintage: Vintage, e
 
 
 def new_owner(owner: bytes, e: PositionTransferred) -> bytes:
-    """Return a position's owner after a transfer; raise Diverged if the transfer was not made by `owner`."""
+    """Return a position's owner after a transfer. Raise Diverged if the transfer was not made by `owner`."""
     if owner != e.sender:
         raise Diverged(f"position {e.position_id} was not {hex_of(e.sender)}'s to transfer")
     return e.to

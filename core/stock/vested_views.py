@@ -1,8 +1,4 @@
-"""The numbers of a vested market that the API shows: books, market and positions.
-
-They are computed at one `Moment`, with a finished vintage counted as matched, as in the contract's views. Amounts are
-token units; pairs are (UP, DOWN).
-"""
+"""The figures of a vested market at one `Moment`, as the contract's views return them."""
 
 from __future__ import annotations
 
@@ -32,8 +28,6 @@ from core.stock.vested import (
 
 @dataclass(frozen=True, slots=True)
 class BookView:
-    """One outcome's book, as returned by `VestedMarkets.books`."""
-
     principal: int
     acc: int
     capacity: int
@@ -44,8 +38,6 @@ class BookView:
 
 @dataclass(frozen=True, slots=True)
 class MarketView:
-    """A market, as returned by `VestedMarkets`."""
-
     books: tuple[BookView, BookView]
     headroom: Pair
     vintage_block: int | None
@@ -58,8 +50,7 @@ class MarketView:
 
 @dataclass(frozen=True, slots=True)
 class PositionView:
-    """A position, as returned by `VestedMarkets`. Until its vintage is finished, `accepted` and `entry_acc` are None
-    and `refused` is 0."""
+    """Until the position's vintage is finished, `accepted` and `entry_acc` are None and `refused` is 0."""
 
     offered: int
     accepted: int | None

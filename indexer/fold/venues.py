@@ -71,8 +71,6 @@ class VenueFold:
                 copy_fields(self._row(AGENT_FEED, e.feed, condemned=False), e)
             case agent.FeedCondemned():
                 self._condemn(log, e)
-            case agent.SettlementPutOff():
-                pass  # the market's own times are in the resolver's logs
             case shared.GuardianSet():
                 copy_fields(self._row(GUARDIAN, self._chain_id, e.account), e)
             case shared.PausedBy() | shared.ResumedBy():

@@ -13,9 +13,7 @@ from api.agent.bodies.events import event_body
 from api.agent.links import Links
 from api.agent.requests import ResolvedQuery
 from core.agent.notices import submitted
-from core.agent.notices.kinds import EventType, source_of
-from core.agent.notices.log import MICROS, Draft, append, undo_above
-from core.agent.notices.reading import resolutions_after
+from core.agent.notices.log import MICROS, Draft, EventType, append, resolutions_after, source_of, undo_above
 from core.agent.notices.submitted import Submitted
 from core.contracts.statuses import StakeStatus
 from core.db.engine import Connection, ConnectionPool, make_pool

@@ -23,8 +23,7 @@ from api.app import application, serve
 from api.context import open_context
 from api.operations import Surface
 from core.agent.notices import log as event_log
-from core.agent.notices.kinds import EventType, source_of
-from core.agent.notices.log import Draft
+from core.agent.notices.log import Draft, EventType, source_of
 from core.config import ApiSecrets, Settings
 from core.db.engine import ConnectionPool, make_pool
 from core.service.cancelling import cancel_and_wait

@@ -16,7 +16,7 @@ from api.agent.notices.sending import DeliverySigner
 from core.agent.book import Book
 from core.agent.document import Specification
 from core.agent.notices import payloads
-from core.agent.notices.kinds import EventType
+from core.agent.notices.log import EventType
 from core.agent.notices.payloads import NoticeMarket
 from core.agent.words import OutcomeWords
 from core.contracts.events.agent import Staked

@@ -21,9 +21,7 @@ from api.agent.notices.sending import DeliverySigner, WebhookSender
 from api.agent.notices.targets import TargetResolver
 from core.agent.bet import Bet
 from core.agent.notices import log as event_log
-from core.agent.notices.kinds import EventType, source_of
-from core.agent.notices.log import Draft
-from core.agent.notices.reading import Notice, notices_from
+from core.agent.notices.log import Draft, EventType, Notice, notices_from, source_of
 from core.db.engine import ConnectionPool, make_pool
 from tests.support import hostile_endpoint as hostile
 from tests.support.prometheus import measured

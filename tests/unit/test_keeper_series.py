@@ -134,7 +134,7 @@ def test_the_lister_takes_everything_that_is_designed(feed: Feed, now: int, valu
         whole = Specification.from_listing(each.spec, bytes.fromhex("03" * 20), terms)
         assert listed_document(market_key(each.id), whole, feed.key).id == each.id
         assert sum(each.spec.weights) == len(each.spec.weights) * PRIORS.average
-        assert json.loads(each.metadata.canonical()) == {"id": each.id, "links": {}, "series": each.slot.series}
+        assert json.loads(each.metadata.canonical()) == {"id": each.id, "series": each.slot.series}
     assert len({each.id for each in listings}) == len(listings)
 
 

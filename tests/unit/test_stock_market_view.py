@@ -103,7 +103,7 @@ def test_strike_live_and_change_are_null_only_before_the_strike(now: int, phase:
 def test_a_market_of_a_time_no_calendar_has_is_listed_with_the_others(final: int) -> None:
     """The contracts take any time of 40 bits; one such market must not take the list from everybody."""
     market = market_of(voided=False)
-    market = replace(market, terms=replace(market.terms, freeze_time=final))
+    market = replace(market, terms=msgspec.structs.replace(market.terms, freeze_time=final))
     entry = replace(listed(market), strike_time=final - 3600, final_time=final)
     snapshot = snapshot_at(STRIKE)
     body = hold(MarketBody, msgspec.to_builtins(listed_body(entry, snapshot, EMPTY_ORACLE)))

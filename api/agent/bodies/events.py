@@ -10,8 +10,7 @@ from api.agent.bodies.parts import AgentAnswer
 from api.agent.links import Links
 from api.agent.notices.endpoints import Status
 from api.operations import Body
-from core.agent.notices.kinds import EventType, event_id, source_of
-from core.agent.notices.reading import Notice
+from core.agent.notices.log import EventType, Notice, event_id, source_of
 from core.hexadecimal import hex_of
 from core.iso import iso_micros
 from core.money import to_json

@@ -100,7 +100,6 @@ class MarketFacts(AgentMarketTimes, kw_only=True):
     headline: str | None
     links: MarketLinks
     series: str | None
-    references: dict[str, str]
     settlement: SettlementRef
 
 
@@ -133,7 +132,6 @@ def market_facts(market: ListedMarket, links: Links, now: int) -> dict[str, Any]
             research=f"{links.api}/markets/{market.id}/research",
         ),
         "series": None if metadata is None else metadata.series or None,
-        "references": {} if metadata is None else dict(metadata.links),
         "settlement": SettlementRef(contract=links.settlement, market_key=hex_of(market.key)),
     }
 

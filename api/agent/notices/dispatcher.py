@@ -28,9 +28,7 @@ from api.agent.notices.endpoints import Reliability, WebhookEndpoint
 from api.agent.notices.sending import MAX_SECONDS, AddressBusy, DeliveryResult, WebhookSender
 from api.database import DATABASE_ERRORS
 from core.agent.notices import log as event_log
-from core.agent.notices.kinds import EventType, source_of
-from core.agent.notices.log import Draft
-from core.agent.notices.reading import Notice, newest_seq, notices_from
+from core.agent.notices.log import Draft, EventType, Notice, newest_seq, notices_from, source_of
 from core.db.channels import AGENT_EVENT, Subscription
 from core.db.engine import Connection, ConnectionPool
 from core.log import get_logger

@@ -34,7 +34,7 @@ from api.context import Context
 from api.database import DATABASE_ERRORS
 from api.limits import ConcurrencyLimiter, LimiterFull, caller_ip
 from api.requests import read_query
-from core.agent.notices.reading import next_seq, notices_from, resolutions_after
+from core.agent.notices.log import next_seq, notices_from, resolutions_after
 from core.chain import ChainClient
 from core.config import Settings
 from core.db.channels import AGENT_EVENT, Resync, listen

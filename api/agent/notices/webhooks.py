@@ -40,8 +40,7 @@ from api.limits import caller_ip
 from api.payments.authorization import accepts_signature
 from api.problems import Problem
 from api.requests import read_json, read_path, validated_body
-from core.agent.notices.kinds import EventType
-from core.agent.notices.reading import newest_seq, next_seq
+from core.agent.notices.log import EventType, newest_seq, next_seq
 from core.chain import ChainClient, RpcError
 from core.db.channels import AGENT_EVENT, notify
 from core.hexadecimal import bytes_of, hex_of

@@ -1,23 +1,60 @@
-"""Appends events to the log, in the transaction of the change that they report.
+"""The event log of the agent API: what happened to a wallet's bets, in one numbered sequence per wallet.
 
-Only one transaction at a time adds to a wallet's events. It keeps the wallet's row locked until it ends, so sequence
-numbers have no gaps and are in commit order. A transaction locks all its wallets at once, in ascending order, so
-writers cannot deadlock.
+Events are added in the transaction of the change that they report. Only one transaction at a time adds to a wallet's
+events: it keeps the wallet's row locked until it ends, so sequence numbers have no gaps and are in commit order. It
+locks all its wallets at once, in ascending order, so writers cannot deadlock.
 """
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import LiteralString
+from enum import StrEnum
+from typing import Any, LiteralString
 
 from prometheus_client import Counter
 
-from core.agent.notices.kinds import EventType, correction_source, event_id
-from core.agent.notices.payloads import correction_payload
 from core.db.channels import AGENT_EVENT
 from core.db.engine import Connection
+
+SOURCE_BYTES = 16
+
+
+class EventType(StrEnum):
+    BET_SUBMITTED = "bet.settlement_submitted"
+    BET_PLACED = "bet.placed"
+    MARKET_RESOLVED = "market.resolved"
+    POSITION_WON = "position.won"
+    POSITION_LOST = "position.lost"
+    PAYOUT_SUBMITTED = "payout.submitted"
+    PAYOUT_PAID = "payout.paid"
+    PAYOUT_FAILED = "payout.failed"
+    WEBHOOK_VERIFY = "webhook.verify"
+    DELIVERY_FAILED = "webhook.delivery_failed"
+    TEST = "test"
+
+
+# The types that `/resolved` lists.
+RESOLUTIONS = (EventType.MARKET_RESOLVED, EventType.POSITION_WON, EventType.POSITION_LOST)
+
+
+def source_of(event_type: EventType, *parts: bytes | int | str) -> bytes:
+    """Return 16 bytes that identify the fact that an event reports. They are the same in every database."""
+    digest = hashlib.sha256(event_type.value.encode())
+    for part in parts:
+        raw = part if isinstance(part, bytes) else str(part).encode()
+        digest.update(len(raw).to_bytes(2) + raw)
+    return digest.digest()[:SOURCE_BYTES]
+
+
+def event_id(source: bytes, occurrence: int) -> str:
+    """Return the public id of an event. An event that occurs again after a reorganization has a different id."""
+    return f"evt_{source.hex()}" + (f"_{occurrence}" if occurrence else "")
+
+
+# ---------------------------------------------------------------- appending
 
 WRITTEN = Counter("vpm_agent_events_written", "Events added to the agent event log", ("type",))
 
@@ -60,9 +97,9 @@ class _Wallet:
     chain_micros: int
 
     def tick(self, chain_at: int) -> int:
-        """Return the time of the next chain event. It is the time of the event's block, plus as many microseconds as
-        keep times distinct and ascending with the sequence numbers. A reader who asks for all events after a given one
-        then misses none, even when blocks are recorded again or late."""
+        """Return the time of the next chain event: its block's time, plus as many microseconds as keep times ascending
+        with the sequence numbers. So a reader who asks for all events after a given one misses none, even when blocks
+        are recorded again or late."""
         self.chain_micros = max(chain_at * MICROS, self.chain_micros + 1)
         return self.chain_micros
 
@@ -82,8 +119,7 @@ async def append(connection: Connection, drafts: Sequence[Draft]) -> None:
 
 
 async def lock_wallet(connection: Connection, wallet: bytes) -> int:
-    """Lock the wallet's events until the caller's transaction ends, and return the sequence number of the next
-    event."""
+    """Lock the wallet's events until the transaction ends, and return the sequence number of the next event."""
     return (await _lock(connection, _WALLETS, [wallet]))[wallet].next_seq
 
 
@@ -107,8 +143,11 @@ async def undo_above(connection: Connection, block: int) -> None:
     for wallet, source, occurrence, kind, market_id, trade_id, payload in await (
         await connection.execute(query, (block,))
     ).fetchall():
-        correction = correction_payload(event_id(source, occurrence), payload)
-        draft = Draft(wallet, EventType(kind), correction_source(source), correction, market_id, trade_id)
+        # Joined without parsing, so that numbers stay unchanged.
+        mark = f'{{"undone":true,"corrects":"{event_id(source, occurrence)}","reason":"reorg"'
+        correction = mark + ("}" if payload == "{}" else "," + payload[1:])
+        new_source = hashlib.sha256(b"undone" + source).digest()[:SOURCE_BYTES]
+        draft = Draft(wallet, EventType(kind), new_source, correction, market_id, trade_id)
         at = wallets[wallet]
         rows.append(_Row(draft, at.next_seq, occurrence, at.tick(0), source))
         at.next_seq += 1
@@ -206,3 +245,65 @@ async def _insert(connection: Connection, rows: Sequence[_Row], wallets: Mapping
     )
     for each in rows:
         WRITTEN.labels(each.draft.type.value).inc()
+
+
+# ---------------------------------------------------------------- reading
+
+_COLUMNS = "wallet, seq, source, occurrence, type, market_id, trade_id, at_micros, payload"
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """An event of the log. `at_micros` is in microseconds since 1970; `payload` is the JSON text exactly as sent."""
+
+    id: str
+    wallet: bytes
+    seq: int
+    type: EventType
+    market_id: str | None
+    trade_id: bytes | None
+    at_micros: int
+    payload: str
+
+
+async def next_seq(connection: Connection, wallet: bytes) -> int:
+    rows = await connection.execute("SELECT next_seq FROM agent_event_wallet WHERE wallet = %s", (wallet,))
+    row = await rows.fetchone()
+    return 0 if row is None else int(row[0])
+
+
+async def newest_seq(connection: Connection, wallet: bytes) -> int:
+    """Return the wallet's newest sequence number, or 0 if it has no events."""
+    return max(await next_seq(connection, wallet) - 1, 0)
+
+
+async def notices_from(
+    connection: Connection, wallet: bytes, seq: int, limit: int, *, trade_id: bytes | None = None
+) -> list[Notice]:
+    """Read up to `limit` of the wallet's events in order, from sequence number `seq` on; optionally of one trade."""
+    narrowed = "" if trade_id is None else " AND trade_id = %(trade)s"
+    query = (
+        f"SELECT {_COLUMNS} FROM agent_event WHERE wallet = %(wallet)s AND seq >= %(seq)s{narrowed}"  # noqa: S608
+        " ORDER BY seq LIMIT %(limit)s"
+    )
+    values = {"wallet": wallet, "seq": seq, "limit": limit, "trade": trade_id}
+    return _notices(await (await connection.execute(query.encode(), values, prepare=True)).fetchall())
+
+
+async def resolutions_after(connection: Connection, wallet: bytes, micros: int, limit: int) -> list[Notice]:
+    """Read up to `limit` of the wallet's market results after a moment."""
+    query = (
+        f"SELECT {_COLUMNS} FROM agent_event WHERE wallet = %s AND at_micros > %s AND type = ANY(%s)"  # noqa: S608
+        " ORDER BY at_micros, seq LIMIT %s"
+    )
+    kinds = [each.value for each in RESOLUTIONS]
+    return _notices(await (await connection.execute(query.encode(), (wallet, micros, kinds, limit))).fetchall())
+
+
+def _notices(rows: Sequence[tuple[Any, ...]]) -> list[Notice]:
+    return [
+        Notice(
+            event_id(source, occurrence), bytes(wallet), seq, EventType(kind), market_id, trade_id, at_micros, payload
+        )
+        for wallet, seq, source, occurrence, kind, market_id, trade_id, at_micros, payload in rows
+    ]

@@ -1,7 +1,6 @@
-"""Event payloads as JSON text, and the markets that the events name, read from the index.
+"""Event payloads as JSON text, and the markets that they name. docs/events.md describes the keys.
 
-Amounts are exact numbers of USD, made from integers with 6 decimals; averages round down. docs/events.md describes the
-keys.
+Amounts are exact numbers of USD, made from integers with 6 decimals; averages round down.
 """
 
 from __future__ import annotations
@@ -26,8 +25,6 @@ from core.money import json_number, json_ratio_down, to_json
 
 @dataclass(frozen=True, slots=True)
 class NoticeMarket:
-    """A market with the texts and times that its events contain."""
-
     key: bytes
     id: str
     spec: Specification
@@ -36,7 +33,7 @@ class NoticeMarket:
 
     @property
     def times(self) -> dict[str, str]:
-        """Return when stakes end, the deciding moment and when the market can settle, by their names in the API."""
+        """Return when stakes end, when the deciding reading is taken, and when the market can settle."""
         return {
             "deadlineAt": iso(self.spec.closes_at),
             "endsAt": iso(self.spec.ends_at),
@@ -59,7 +56,7 @@ _QUERY = (
 
 
 async def notice_markets(connection: Connection, keys: Iterable[bytes]) -> dict[bytes, NoticeMarket]:
-    """Return the markets by their id in the contract. Markets that are not in the index are left out."""
+    """Return the indexed markets by their id in the contract."""
     chosen = list(set(keys))
     if not chosen:
         return {}
@@ -79,20 +76,12 @@ def text(payload: Mapping[str, Any]) -> str:
     return to_json(payload).decode()
 
 
-def correction_payload(event_id: str, payload: str) -> str:
-    """Return the payload of a correction: the original payload, with a mark in front. The texts are joined without
-    parsing, so that numbers stay unchanged."""
-    mark = f'{{"undone":true,"corrects":"{event_id}","reason":"reorg"'
-    return mark + ("}" if payload == "{}" else "," + payload[1:])
-
-
 def bet_submitted(market: NoticeMarket, outcome: int, amount: int, tx: bytes) -> str:
     return text({"side": market.side(outcome), "sizeUsd": json_number(amount), "txHash": hex_of(tx)})
 
 
 def bet_placed(market: NoticeMarket, e: Staked, *, tx: bytes, block: int) -> str:
-    """Return the payload of a placed bet. `avgPriceCents` is the price of a share without the fee, rounded down to 4
-    decimals."""
+    """Return the payload. `avgPriceCents` is the price of a share without the fee, rounded down to 4 decimals."""
     cents = json_ratio_down(100 * (e.amount - e.fee), e.shares, 4) if e.shares else json_number(0)
     return text(
         {
@@ -112,11 +101,8 @@ def bet_placed(market: NoticeMarket, e: Staked, *, tx: bytes, block: int) -> str
 
 
 def market_resolved(market: NoticeMarket, *, winner: int | None, observed: int | None, tx: bytes, block: int) -> str:
-    """Return the payload of a resolved market.
-
-    `refunded` is true if all stakes are refunded in full: the market is void, no stake is on the winner, or no stake is
-    on any other outcome. `payoutPerShareUsd` is null if winning shares are not paid alike.
-    """
+    """Return the payload. `refunded` is true if all stakes are refunded in full. `payoutPerShareUsd` is null if winning
+    shares are not paid alike."""
     book = market.book
     share = book.share_payout(winner)
     caps = market.spec.kind is not MarketKind.DIRECTION
@@ -150,8 +136,8 @@ def position_ended(market: NoticeMarket, *, outcome: int, winner: int, amount: i
 
 
 def payout(market: NoticeMarket, *, outcome: int | None, amount: int, stake_id: int, tx: bytes, **more: Any) -> str:
-    """Return the payload of a payout that was sent, made or refused. `side` is null for a payment that came too late to
-    become a stake."""
+    """Return the payload of a sent, made or refused payout. `side` is null for a payment that came too late to become a
+    stake."""
     return text(
         {
             "amountUsd": json_number(amount),

@@ -1,8 +1,8 @@
 """Events of transactions about to be sent: a bet's settlement, a payout.
 
 The relayer appends these events in the database transaction that stores the signed bytes, so they precede the chain's
-own events. Another transaction may hold a lock on the wallet's events at that moment, as a rebuild may for a long time.
-The relayer then sends the money without waiting, and the event is added once the lock is released.
+own events. If another transaction locks the wallet's events, as a rebuild may for a long time, the relayer sends the
+money without waiting, and the event is added after the lock is released.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ from dataclasses import dataclass
 
 from core.agent.notices import log as event_log
 from core.agent.notices import payloads
-from core.agent.notices.kinds import EventType, source_of
-from core.agent.notices.log import Draft
+from core.agent.notices.log import Draft, EventType, source_of
 from core.agent.notices.payloads import notice_markets
 from core.contracts.statuses import AgentMarketStatus, StakeStatus
 from core.db.engine import Connection
@@ -29,8 +28,6 @@ _LOCK_TIMEOUT_MS = 200
 
 @dataclass(frozen=True, slots=True)
 class Submitted:
-    """A signed intent whose kind is one of `KINDS`."""
-
     intent_id: int
     kind: str
     data: bytes
@@ -38,8 +35,8 @@ class Submitted:
 
 
 async def announce(connection: Connection, chain_id: int, submitted: Sequence[Submitted]) -> None:
-    """Append the events that are not in the log yet. Call this within the transaction that stores the signed
-    intents."""
+    """Append the intents' events that are not in the log yet, in the transaction that stores the signed intents. Their
+    kinds are among `KINDS`."""
     drafts = [
         *await _bets(connection, chain_id, {each.intent_id: each for each in submitted if each.kind in BETS}),
         *await _payouts(connection, chain_id, [each for each in submitted if each.kind in PAYOUTS]),
@@ -51,7 +48,7 @@ async def announce(connection: Connection, chain_id: int, submitted: Sequence[Su
 
 
 async def _chain_now(connection: Connection, chain_id: int) -> int | None:
-    """Return the time of the last indexed block, or None before the first block is indexed.
+    """Return the time of the last indexed block, if any.
 
     A transaction sent now lands in a later block, so no chain event gets an earlier time than the event of its sending.
     The node's newest block must not be used: events indexed later could then be dated into a second that a reader has

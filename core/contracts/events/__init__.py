@@ -1,11 +1,8 @@
-"""Our contracts' events as typed values, with decoders generated from the ABIs.
+"""The events that we read, as typed values, with decoders generated from the ABIs.
 
-The code that reads logs handles tens of thousands of events a second, so it does not use eth-abi. A log is two byte
-strings, its joined topics and its data, and a decoder slices both at known offsets. tests/unit/test_events.py compares
-every decoder with eth-abi.
-
-`layouts_of(role)` returns the events of a contract in that role, by topic. The same topic may mean different things in
-different roles (FeesSwept does), so logs are always looked up by the emitter's role first.
+The indexer decodes tens of thousands of events a second, too many for eth-abi. A log is two byte strings, its joined
+topics and its data, and a decoder slices both at known offsets. tests/unit/test_events.py compares every decoder with
+eth-abi.
 """
 
 from __future__ import annotations
@@ -23,7 +20,8 @@ __all__ = ["Layout", "Role", "UndecodableLog", "layouts_of"]
 
 
 class Role(StrEnum):
-    """The roles of contracts. A contract's role determines how its events are decoded."""
+    """A contract's role, which determines how its events are decoded: the same topic may differ between roles, as
+    FeesSwept does."""
 
     SETTLER = "settler"
     RESOLVER = "resolver"
@@ -50,5 +48,5 @@ _LAYOUTS: Final[Mapping[Role, Mapping[bytes, Layout]]] = {
 
 
 def layouts_of(role: Role) -> Mapping[bytes, Layout]:
-    """Return the layouts of the events of a contract in this role, by the first topic."""
+    """Return a role's event layouts by their first topic."""
     return _LAYOUTS[role]

@@ -22,8 +22,6 @@ _WALLET, _RESOLVER, _LISTER = (abi(name).events for name in ("SettlementWallet",
 
 
 class MarketOpened(msgspec.Struct, frozen=True):
-    """A new market, as the settlement wallet reports it."""
-
     market_id: bytes
     index: int
     opens_at: int
@@ -49,8 +47,6 @@ class MarketSpec(msgspec.Struct, frozen=True):
 
 
 class MarketTerms(msgspec.Struct, frozen=True):
-    """The market's terms under the Safe's bounds."""
-
     fee_bps: int
     pot_cap: int
     published: bool
@@ -61,8 +57,6 @@ class MarketTerms(msgspec.Struct, frozen=True):
 
 
 class MarketListed(msgspec.Struct, frozen=True):
-    """A new market, as the lister reports it."""
-
     market_id: bytes
     feed: bytes
     lister: bytes
@@ -72,8 +66,6 @@ class MarketListed(msgspec.Struct, frozen=True):
 
 
 class MarketRegistered(msgspec.Struct, frozen=True, gc=False):
-    """A new market, as the resolver reports it."""
-
     market_id: bytes
     feed: bytes
 
@@ -185,12 +177,6 @@ class FeedCondemned(msgspec.Struct, frozen=True, gc=False):
     feed: bytes
 
 
-class SettlementPutOff(msgspec.Struct, frozen=True, gc=False):
-    feed: bytes
-    guardian: bytes
-    until: int
-
-
 class ListerSet(msgspec.Struct, frozen=True, gc=False):
     account: bytes
     allowed: bool
@@ -264,6 +250,5 @@ AGENT_LISTER_EVENTS = by_topic(
     layout(_LISTER["BoundsSet"], _bounds_set, _by_venue),
     layout(_LISTER["FeedSet"], AgentFeedSet, _by_venue),
     layout(_LISTER["FeedCondemned"], FeedCondemned, _by_venue),
-    layout(_LISTER["SettlementPutOff"], SettlementPutOff, _by_venue),
     layout(_LISTER["ListerSet"], ListerSet, _by_venue),
 )

@@ -1,4 +1,4 @@
-"""Byte layouts of event logs, generated from ABIs, and helpers for decoders."""
+"""Byte layouts of event logs, generated from ABIs."""
 
 from __future__ import annotations
 
@@ -33,10 +33,8 @@ class UndecodableLog(VpmError):
 class Layout:
     """The layout of one event of one contract.
 
-    entry: the event in the contract's ABI. decode: makes the typed event from joined topics and data of the right
-    sizes. entity: returns a short key of what the event changes, so that the logs of one entity can be folded alone, in
-    chain order; None for an event that only adds a row. data_bytes: the exact size of the data, or None if the size
-    varies. least_data_bytes: the minimum size of the data.
+    entity: returns a short key of what the event changes, so that the logs of one entity can be folded alone, in chain
+    order; None for an event that only adds a row. data_bytes: the exact size of the data, or None if it varies.
     """
 
     entry: ABIEvent
@@ -53,7 +51,6 @@ class Layout:
         object.__setattr__(self, "topic", bytes(event_abi_to_log_topic(self.entry)))
 
     def fits(self, topics: bytes, data: bytes) -> bool:
-        """Return whether the topics and the data have the right sizes."""
         if len(topics) != self.topics_bytes:
             return False
         return len(data) == self.data_bytes if self.data_bytes is not None else len(data) >= self.least_data_bytes
@@ -70,10 +67,10 @@ class Layout:
 def layout(
     entry: ABIEvent, decode: Decoder | type[msgspec.Struct], entity: Callable[[bytes, bytes], bytes] | None = None
 ) -> Layout:
-    """Make the layout of an event from its ABI.
+    """Make an event's layout from its ABI.
 
-    decode: the struct of the event, with the event's arguments as its fields, in order; its decoder is generated from
-    the ABI. If the struct leaves arguments out or combines them, pass a decoder instead.
+    decode: the event's struct, whose fields are the event's arguments in order; its decoder is generated. For a struct
+    that leaves arguments out or combines them, pass a decoder.
     """
     plain = [each for each in entry["inputs"] if not each["indexed"]]
     size = sum(map(_head_words, plain)) * WORD
@@ -85,8 +82,7 @@ def layout(
 def _decoder(entry: ABIEvent, event: type[msgspec.Struct]) -> Decoder:
     """Generate a decoder that slices an event's fields out of topics and data.
 
-    The decoder is generated as source and compiled once, as dataclasses are. This is as fast as code written by hand; a
-    loop over the fields takes twice as long.
+    It is generated as source and compiled once, as dataclasses are: a loop over the fields takes twice as long.
     """
     names: dict[str, Any] = {"num": num, "text": text, "tail": tail, event.__name__: event}
     hints = get_type_hints(event)
@@ -105,8 +101,7 @@ def _decoder(entry: ABIEvent, event: type[msgspec.Struct]) -> Decoder:
 
 
 def _cut(part: ABIComponent, place: str, word: int, struct: Any, names: dict[str, Any]) -> str:
-    """Return the expression that reads one value. `place` is `t` (topics) or `d` (data), and `word` is the value's
-    position there."""
+    """Return the expression that reads a value at position `word` of `place`: `t` (topics) or `d` (data)."""
     kind, start, end = part["type"], word * WORD, (word + 1) * WORD
     if kind == "tuple":
         names[struct.__name__] = struct
@@ -128,7 +123,7 @@ def _cut(part: ABIComponent, place: str, word: int, struct: Any, names: dict[str
 
 
 def decode_with_eth_abi(name: str, kinds: list[str], data: bytes) -> tuple[Any, ...]:
-    """Decode data with eth-abi, for rare events."""
+    """Decode the data of a rare event."""
     try:
         return abi_decode(kinds, data)
     except (DecodingError, OverflowError) as error:
@@ -164,6 +159,5 @@ def _is_dynamic(part: ABIComponent) -> bool:
 
 
 def _head_words(part: ABIComponent) -> int:
-    """Return the number of words that a value takes in place: one for a simple value or an offset, or the sum over the
-    fields of a struct."""
+    """Return how many words a value takes in place: one for a simple value or an offset."""
     return sum(map(_head_words, part["components"])) if part["type"] == "tuple" and not _is_dynamic(part) else 1

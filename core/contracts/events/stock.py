@@ -28,7 +28,7 @@ class MarketCreated(msgspec.Struct, frozen=True, gc=False):
     seed_per_leg: int
     min_entry: int
     max_entry: int
-    side_cap: int
+    side_cap: int  # the most that one outcome accepts, seed included
 
 
 class Entered(msgspec.Struct, frozen=True, gc=False):
@@ -106,14 +106,6 @@ class SpecRegistered(msgspec.Struct, frozen=True, gc=False):
     max_final_age: int
 
 
-class Witnessed(msgspec.Struct, frozen=True, gc=False):
-    """A recorded change of a stock token: whether its oracle is paused, and its multiplier times 1e18."""
-
-    stock_token: bytes
-    paused: bool
-    multiplier: int
-
-
 class Settled(msgspec.Struct, frozen=True, gc=False):
     """A market's settlement. outcome: 0 UP, 1 DOWN, 2 FLAT, 3 VOID. reason: 0 none, 1 flat, 2 stale, 3 paused, 4 bad
     answer, 5 multiplier, 6 outage."""
@@ -165,8 +157,7 @@ def _by_market(t: bytes, _d: bytes) -> bytes:
 
 
 def _by_position(t: bytes, _d: bytes) -> bytes:
-    """Return the market's id as the entity. A position's id is `marketId << 32 | ...`, so its upper half is the
-    market's id."""
+    # A position's id is `marketId << 32 | ...`.
     return STOCK_MARKET + t[52:60]
 
 
@@ -196,7 +187,6 @@ SETTLER_EVENTS = by_topic(
 
 RESOLVER_EVENTS = by_topic(
     layout(_RESOLVER["SpecRegistered"], SpecRegistered, _by_market),
-    layout(_RESOLVER["Witnessed"], Witnessed, _by_venue),
     layout(_RESOLVER["Settled"], Settled, _by_market),
 )
 

@@ -21,7 +21,7 @@ agent_event_wallet = table(
     sa.Column("chain_micros", sa.BigInteger, nullable=False, server_default="0"),
 )
 
-# `source` identifies what happened (core.agent.notices.kinds), so that nothing is added twice; `occurrence` counts how
+# `source` identifies what happened (core.agent.notices.log), so that nothing is added twice; `occurrence` counts how
 # often it happened again after a reorganization undid it. `corrects` is the source of the event that this one corrects.
 agent_event = table(
     "agent_event",

@@ -243,7 +243,6 @@ export interface AgentMarketFacts extends AgentMarketTimes {
   headline: string | null;
   links: AgentMarketLinks;
   series: string | null;
-  references: Record<string, string>;
   settlement: AgentSettlementRef;
 }
 

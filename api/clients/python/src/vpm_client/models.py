@@ -575,7 +575,6 @@ class AgentMarketFacts(AgentMarketTimes, frozen=True, kw_only=True):
     headline: str | None
     links: AgentMarketLinks
     series: str | None
-    references: dict[str, str]
     settlement: AgentSettlementRef
 
 
