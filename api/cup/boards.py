@@ -1,4 +1,4 @@
-"""The leaderboards, cached as they were last read."""
+"""A cache of the leaderboards."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LeaderboardQuestion = tuple[str, bool]  # the period; whether only enrolled agen
 
 @dataclass(frozen=True, slots=True)
 class ShownBoard:
-    """A board as it was read. `written`: the board's first entries in rendered form, by how many they are."""
+    """A board, and its rendered first entries by their number."""
 
     board: Board
     written: dict[int, Raw] = field(default_factory=dict)
@@ -38,8 +38,6 @@ class ShownBoard:
 
 
 class Boards:
-    """A cache of the boards as last read. The least recently used board is dropped first."""
-
     def __init__(self, pool: ConnectionPool) -> None:
         self._pool = pool
         self._boards: LRUCache[LeaderboardQuestion, TimedValue[ShownBoard]] = LRUCache(MAX_BOARDS)

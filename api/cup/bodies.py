@@ -90,8 +90,6 @@ class EnrolBody(Answer):
 
 
 class MarketTimes(Body):
-    """A market's times, wherever a market is shown."""
-
     deadline_at: Annotated[str, Described(description="Trading ends at this time, as on the real market.")]
     start_at: Annotated[str | None, Described(description="For an up/down round: when the first reading is taken.")]
     ends_at: Annotated[str, Described(description="When the deciding reading is taken.")]

@@ -1,4 +1,4 @@
-"""The onboarding guide that `GET /getting-started` and the MCP tool return."""
+"""The onboarding guide."""
 
 from __future__ import annotations
 

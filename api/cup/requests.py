@@ -1,7 +1,7 @@
-"""The requests of the tournament: the models that validate them, and the messages that wallets sign for them.
+"""The tournament's request models, and the messages that wallets sign for requests.
 
-The models are also the input schemas of the MCP tools. In a request, an amount is a JSON number of pUSDC with at most
-two decimals (in a query, decimal text). Validation converts it to integer cents.
+The models are also the input schemas of the MCP tools. An amount is a JSON number of pUSDC with at most two decimals
+(in a query, decimal text); validation converts it to integer cents.
 """
 
 from __future__ import annotations
@@ -26,10 +26,6 @@ EXAMPLE_WALLET = "0x" + "a1" * 20
 _MAX_PAPER = MAX_CENTS // 100
 # The bounds of quotes and simulations; a real trade of more fails for lack of funds.
 PRICED = f"must be above 0 and at most {text_of(MAX_CENTS)}"
-
-
-def _wallet(value: object) -> object:
-    return value.lower() if isinstance(value, str) else value
 
 
 def _number(value: object) -> int:
@@ -80,16 +76,8 @@ Week = Annotated[
 ]
 WalletAddress = Annotated[
     str,
-    BeforeValidator(_wallet),
-    StringConstraints(pattern=r"^0x[0-9a-f]{40}$"),
-    WithJsonSchema(
-        {
-            "type": "string",
-            "pattern": "^0x[0-9a-fA-F]{40}$",
-            "description": "An EVM address, in any case.",
-            "examples": [EXAMPLE_WALLET],
-        }
-    ),
+    Field(pattern=r"^0x[0-9a-fA-F]{40}$", description="An EVM address, in any case.", examples=[EXAMPLE_WALLET]),
+    AfterValidator(str.lower),
 ]
 _AMOUNT = WithJsonSchema(
     {
@@ -142,13 +130,9 @@ IssuedAt = Annotated[
 SignatureText = Annotated[str, Field(description="The EIP-191 personal_sign signature as 0x hex, 65 bytes.")]
 TradeId = Annotated[
     str,
-    StringConstraints(pattern=r"^[!-~]{1,128}$"),
-    WithJsonSchema(
-        {
-            "type": "string",
-            "pattern": "^[!-~]{1,128}$",
-            "description": "Your own id for the trade, for example a UUID. The same id never trades twice.",
-        }
+    Field(
+        pattern=r"^[!-~]{1,128}$",
+        description="Your own id for the trade, for example a UUID. The same id never trades twice.",
     ),
 ]
 _KEY = {"minLength": 1, "maxLength": 64}  # documentation only: an unknown key is refused with its own error code
@@ -316,8 +300,7 @@ def signer_of(message: str, signature: bytes) -> str | None:
 
 
 def _parity(v: int) -> int | None:
-    """Return the parity (0 or 1) that a signature's last byte encodes. The byte may be 0 or 1, 27 or 28, or an EIP-155
-    value with a chain id; return None for any other value."""
+    """Return the parity in a signature's last byte, which may be 0 or 1, 27 or 28, or an EIP-155 value; else None."""
     if v in (0, 1):
         return v
     if v in (27, 28):
@@ -334,5 +317,4 @@ def parse_issued_at(text: str) -> datetime:
 
 
 def in_window(text: str, now: datetime) -> bool:
-    """Return whether the time in `text` is within five minutes of `now`."""
     return abs(parse_issued_at(text) - now) <= WINDOW

@@ -73,7 +73,7 @@ def now_utc() -> datetime:
 
 @dataclass(frozen=True, slots=True)
 class ShownWheel:
-    """The state of the wheel at one moment: its round, the pools, and past rounds."""
+    """The wheel at one moment. `history` are past rounds."""
 
     live: rounds.RouletteRound
     round_totals: betting.RoundTotals
@@ -82,7 +82,7 @@ class ShownWheel:
 
 @dataclass(frozen=True, slots=True)
 class Player:
-    """A wallet at the wheel, with its bets on the live round and its balance."""
+    """A wallet with its bets on the live round."""
 
     wallet: str
     bets: Sequence[betting.PlacedBet]

@@ -1,4 +1,4 @@
-"""The assembly of the tournament surface: starts its parts and declares its operations and their handlers."""
+"""The tournament surface: its operations and their handlers."""
 
 from __future__ import annotations
 
@@ -39,7 +39,6 @@ B = TypeVar("B", bound=Body)
 
 @asynccontextmanager
 async def cup_surface(context: Context) -> AsyncIterator[Surface]:
-    """Make the surface. Its MCP server runs while the context is open."""
     settings = context.settings
     # A separate pool: paper players waiting for one row must not use up the connections that real bets need.
     pool = writing_pool(settings, "vpm-api-cup")
@@ -236,16 +235,14 @@ def _operations(rest: RestHandlers, service: CupService, download: Download) -> 
 
 
 class RestHandlers:
-    """A maker of handlers: it turns the service's methods into the cup's REST endpoints. Each handler first checks that
-    the tournament is open."""
+    """Makes handlers of the service's methods. A handler checks that the tournament is open before it reads the
+    request."""
 
     def __init__(self, settings: Settings, service: CupService) -> None:
         self._settings = settings
         self._service = service
 
     def get(self, method: ServiceMethod[R, B], read: Callable[[web.Request], R], cache: str = FOR_READS) -> Handler:
-        """Make the handler of a GET endpoint. `read` turns the HTTP request into the argument of the method."""
-
         async def handle(request: web.Request) -> web.StreamResponse:
             self._service.require_open()
             return json_response(await self._service.answer(method, read(request), ANONYMOUS), cache_control=cache)

@@ -1,9 +1,5 @@
-"""Signed trades, checked and placed in batches. A batch takes one transaction, one thread and one round trip for all
-trades that wait.
-
-Trades are checked before anything is written. The signatures are checked in a thread off the event loop. The markets
-and the earlier trades with the same ids are read with one round trip to the database.
-"""
+"""Checks and places signed trades in batches: each takes one thread, one round trip and one transaction for all trades
+that wait."""
 
 from __future__ import annotations
 
@@ -24,11 +20,10 @@ A = TypeVar("A")
 
 
 class Batcher(Generic[Q, A]):
-    """A batcher of calls. The first call runs at once; calls that arrive while a batch runs form the next batch.
+    """Runs calls in batches. The first call runs at once; calls that arrive while a batch runs form the next batch.
 
-    `work` returns an answer for each call, in the order of the calls. If an answer is an exception, it is raised to the
-    caller of that call only. If `work` raises an exception, it is raised to all callers of the batch. The work for a
-    cancelled caller is not cancelled.
+    `work` returns a result or an exception for each call, in order. An exception that it raises goes to all callers of
+    the batch. Cancelling a caller does not cancel its work.
     """
 
     def __init__(self, work: Callable[[Sequence[Q]], Awaitable[Sequence[A | Exception]]], most: int = 128) -> None:
@@ -76,7 +71,7 @@ class Batcher(Generic[Q, A]):
 
 @dataclass(frozen=True, slots=True)
 class SignedTrade:
-    """A trade as received: an order with its signature, and the message that the wallet must have signed."""
+    """A trade as received, and the message that its wallet must have signed."""
 
     order: PaperOrder
     message: str
@@ -84,8 +79,7 @@ class SignedTrade:
 
 @dataclass(frozen=True, slots=True)
 class CheckedTrade:
-    """The result of checking a trade. `market`: None for an unknown slug. `earlier`: the trade that was placed earlier
-    with the same id, if any."""
+    """A trade's check. `market` is None for an unknown slug; `earlier` is the trade placed with the same id, if any."""
 
     signed: bool
     market: PaperMarket | None
@@ -93,8 +87,7 @@ class CheckedTrade:
 
 
 async def check_trades(pool: ConnectionPool, trades: Sequence[SignedTrade]) -> list[CheckedTrade | Exception]:
-    """Check several signed trades at once. Return their results in the same order, as a `Batcher` requires of its
-    `work`."""
+    """Check trades before anything is written. Signatures are checked in a thread, off the event loop."""
     signed, (markets, earlier) = await asyncio.gather(asyncio.to_thread(_signed, trades), _read(pool, trades))
     return [
         CheckedTrade(right, markets.get(trade.order.slug), earlier.get(trade.order.trade_id))

@@ -17,6 +17,7 @@ from psycopg.types.json import Jsonb
 
 from core.agent.book import Book
 from core.agent.document import Specification, listed_document
+from core.agent.words import OutcomeWords
 from core.contracts.statuses import AgentMarketStatus, MarketKind
 from core.cup import PaperStatus, Refusal
 from core.cup.amounts import CLAIM_CENTS
@@ -42,19 +43,10 @@ _MARKETS = (
 
 
 def paper_book(weights_cents: Sequence[int], net_cents: Sequence[int], shares_cents: Sequence[int]) -> Book:
-    """Return the book of a paper market. Paper markets have no fee, so no trade gets fewer shares than cents. Therefore
-    each outcome's `excess` is its shares less its net stakes."""
+    """Return the book of a paper market. Without a fee no trade gets fewer shares than cents, so each outcome's
+    `excess` is its shares less its net stakes."""
     excess = tuple(shares - net for shares, net in zip(shares_cents, net_cents, strict=True))
     return Book(tuple(weights_cents), FEE_BPS, tuple(net_cents), tuple(shares_cents), excess)
-
-
-@dataclass(frozen=True, slots=True)
-class PaperSide:
-    """One outcome of a paper market. A trade names the outcome by `key`."""
-
-    key: str
-    label: str
-    short_label: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +65,7 @@ class PaperMarket:
     question: str
     short_title: str
     token_symbol: str
-    sides: tuple[PaperSide, ...]
+    sides: tuple[OutcomeWords, ...]
     book: Book
     trades: int
     opens_at: datetime
@@ -97,8 +89,7 @@ class PaperMarket:
         return self.status == "open" and self.listed and self.opens_at <= now < self.closes_at
 
     def outcome(self, side: str) -> int:
-        """Return the index of the outcome that a side names. Raise a Refusal with the valid keys if the market has no
-        such side."""
+        """Return the index of a side. Raise a Refusal with the valid keys if the market has no such side."""
         keys = [each.key for each in self.sides]
         if side not in keys:
             raise Refusal(422, "invalid_side", f"This market's sides are {', '.join(keys)}.", {"validSides": keys})
@@ -118,7 +109,7 @@ def _market(row: Sequence[Any]) -> PaperMarket:
         question,
         title,
         symbol,
-        tuple(PaperSide(each["key"], each["label"], each["shortLabel"]) for each in outcomes),
+        tuple(OutcomeWords(each["key"], each["label"], each["shortLabel"]) for each in outcomes),
         paper_book(weights, net, shares),
         *rest,
     )
@@ -170,49 +161,34 @@ async def open_markets(connection: Connection, now: datetime, limit: int) -> lis
 # ---------------------------------------------------------------- mirroring agent markets
 
 
-@dataclass(frozen=True, slots=True)
-class PaperListing:
-    """A paper market before its first trade."""
-
-    market_key: bytes
-    market_id: str
-    slug: str
-    kind: MarketKind
-    question: str
-    short_title: str
-    token_symbol: str
-    sides: tuple[PaperSide, ...]
-    weights_cents: tuple[int, ...]
-    opens_at: datetime
-    closes_at: datetime
-    start_at: datetime | None
-    ends_at: datetime
-
-
 def is_slug(text: str) -> bool:
     """Return whether a paper market can have this slug. Any other text must not be looked up, since PostgreSQL refuses
     NUL in text."""
     return _SLUG.fullmatch(text) is not None
 
 
-def listing_of(market_key: bytes, spec: Specification, weights: Sequence[int], feed_key: str | None) -> PaperListing:
-    """Make the paper listing of a listed agent market. weights: the agent market's weights in units. feed_key: the
+def new_market(market_key: bytes, spec: Specification, weights: Sequence[int], feed_key: str | None) -> PaperMarket:
+    """Make the paper market of a listed agent market. weights: the agent market's weights in units. feed_key: the
     feed's key, or None if the deployment does not list the feed."""
     words = listed_document(market_key, spec, feed_key)
-    return PaperListing(
-        market_key=market_key,
-        market_id=words.id,
+    return PaperMarket(
         slug=words.id,
+        market_id=words.id,
         kind=spec.kind,
         question=words.question,
         short_title=words.short_title,
         token_symbol=words.token_symbol,
-        sides=tuple(PaperSide(each.key, each.label, each.short_label) for each in words.outcomes),
-        weights_cents=tuple(paper_weight(int(weight)) for weight in weights),
+        sides=words.outcomes,
+        book=Book.empty([paper_weight(int(weight)) for weight in weights], FEE_BPS),
+        trades=0,
         opens_at=_moment(spec.opens_at),
         closes_at=_moment(spec.closes_at),
         start_at=_moment(spec.start_at) if spec.kind is MarketKind.DIRECTION else None,
         ends_at=_moment(spec.ends_at),
+        status="open",
+        winner=None,
+        settles_after=_moment(spec.settles_after),
+        listed=True,
     )
 
 
@@ -235,52 +211,49 @@ _LISTED = (
 
 
 async def mirror(connection: Connection, now: datetime, feed_keys: Mapping[bytes, str]) -> list[str]:
-    """Open a paper market for every open agent market that has none, and return the new slugs.
-
-    feed_keys: the keys of the deployment's feeds by the feeds' addresses.
-    """
+    """Open a paper market for every open agent market that has none, and return the new slugs. feed_keys: the keys of
+    the deployment's feeds by address."""
     async with connection.cursor(row_factory=namedtuple_row) as cursor:
         await cursor.execute(_LISTED, (int(now.timestamp()),))
         listed: list[Any] = await cursor.fetchall()
     made: list[str] = []
     for row in listed:
         spec = Specification.from_row(row)
-        listing = listing_of(row.market_id, spec, row.weights, feed_keys.get(spec.feed))
-        if await add(connection, listing):
-            made.append(listing.slug)
+        market = new_market(row.market_id, spec, row.weights, feed_keys.get(spec.feed))
+        if await add(connection, row.market_id, market):
+            made.append(market.slug)
     return made
 
 
-async def add(connection: Connection, listing: PaperListing) -> bool:
+async def add(connection: Connection, market_key: bytes, market: PaperMarket) -> bool:
     """Add a paper market. Return False if the slug is in use or the agent market has a paper market already."""
-    empty = [0] * len(listing.sides)
-    sides = [{"key": each.key, "label": each.label, "shortLabel": each.short_label} for each in listing.sides]
+    sides = [{"key": each.key, "label": each.label, "shortLabel": each.short_label} for each in market.sides]
     async with connection.transaction():
         cursor = await connection.execute(
             "INSERT INTO cup_market (slug, market_key, market_id, kind, question, short_title, token_symbol, outcomes,"
             " weights_cents, net_cents, shares_cents, opens_at, closes_at, start_at, ends_at) "
             "VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s) ON CONFLICT DO NOTHING",
             (
-                listing.slug,
-                listing.market_key,
-                listing.market_id,
-                int(listing.kind),
-                listing.question,
-                listing.short_title,
-                listing.token_symbol,
+                market.slug,
+                market_key,
+                market.market_id,
+                int(market.kind),
+                market.question,
+                market.short_title,
+                market.token_symbol,
                 Jsonb(sides),
-                list(listing.weights_cents),
-                empty,
-                empty,
-                listing.opens_at,
-                listing.closes_at,
-                listing.start_at,
-                listing.ends_at,
+                list(market.book.weights),
+                list(market.book.net),
+                list(market.book.shares),
+                market.opens_at,
+                market.closes_at,
+                market.start_at,
+                market.ends_at,
             ),
         )
         if cursor.rowcount == 0:
             return False
-        await open_account(connection, market_account(listing.slug))
+        await open_account(connection, market_account(market.slug))
     return True
 
 

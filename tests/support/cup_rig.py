@@ -28,7 +28,7 @@ from core.agent.document import Specification
 from core.config import ApiSecrets, Settings
 from core.contracts.statuses import MarketKind
 from core.cup import books, rounds
-from core.cup.books import PaperListing, PaperSide, listing_of
+from core.cup.books import new_market
 from core.cup.rounds import RouletteRound
 from core.db.engine import Connection, connect
 from core.service.cancelling import cancel_and_wait
@@ -88,15 +88,6 @@ def specification(
             **more,
         }
     )
-
-
-def listing_named(slug: str, spec: Specification, outcomes: int = 2) -> PaperListing:
-    """Return a listing with a name of the test's choice; a range has the sides b0, b1 and so on."""
-    made = listing_of(keccak(text=slug), spec, (WEIGHT,) * outcomes, None)
-    sides = made.sides
-    if spec.kind is MarketKind.RANGE:
-        sides = tuple(PaperSide(f"b{position}", side.label, side.short_label) for position, side in enumerate(sides))
-    return replace(made, slug=slug, market_id=slug, question=f"Will {slug} happen?", sides=sides)
 
 
 def agent_market_row(key: bytes, spec: Specification, outcomes: int = 2, slug: str | None = None) -> tuple[Any, ...]:
@@ -204,14 +195,19 @@ class Cup:
         opened: timedelta = timedelta(hours=-1),
         closes: timedelta = timedelta(hours=1),
     ) -> str:
+        """List a market with a name of its own, and return its slug; a range has the sides b0, b1 and so on."""
         slug = f"market-{uuid.uuid4().hex[:10]}"
         opens, ends = (int((now() + each).timestamp()) for each in (opened, closes))
         spec = specification(kind, outcomes, opens, ends)
-        listing = listing_named(slug, spec, outcomes)
+        key = keccak(text=slug)
+        market = new_market(key, spec, (WEIGHT,) * outcomes, None)
+        sides = market.sides
+        if kind is MarketKind.RANGE:
+            sides = tuple(replace(side, key=f"b{position}") for position, side in enumerate(sides))
+        market = replace(market, slug=slug, market_id=slug, question=f"Will {slug} happen?", sides=sides)
         async with self._database() as connection:
-            row = agent_market_row(listing.market_key, spec, outcomes, slug)
-            await connection.execute(LIST_AGENT_MARKET.encode(), row)
-            assert await books.add(connection, listing)
+            await connection.execute(LIST_AGENT_MARKET.encode(), agent_market_row(key, spec, outcomes, slug))
+            assert await books.add(connection, key, market)
         return slug
 
     async def open_round(self, betting_left: timedelta = timedelta(seconds=45), head: int = 100) -> RouletteRound:

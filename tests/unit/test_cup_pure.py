@@ -26,7 +26,7 @@ from core.contracts.statuses import MarketKind
 from core.cup import wheel
 from core.cup.amounts import cents_of, percent, text_of
 from core.cup.board import is_week, week_of
-from core.cup.books import FEE_BPS, is_slug, listing_of, paper_book
+from core.cup.books import FEE_BPS, is_slug, new_market, paper_book
 from core.money import to_json
 from tests.support.cup_rig import specification
 
@@ -246,12 +246,12 @@ def test_paper_positions_are_paid_by_the_rule_of_the_real_ones(trades: list[tupl
 def test_listings_become_markets(kind: MarketKind, outcomes: int, keys: list[str]) -> None:
     spec = specification(kind, outcomes, opens=1_800_000_000, closes=1_800_003_600)
     words = draft_document(spec, "bnkr/market_cap")
-    listing = listing_of(market_key(words.id), spec, [10**7 + each for each in range(outcomes)], "bnkr/market_cap")
+    listing = new_market(market_key(words.id), spec, [10**7 + each for each in range(outcomes)], "bnkr/market_cap")
     assert (listing.slug, listing.market_id, listing.token_symbol) == (words.id, words.id, "BNKR")
     assert is_slug(listing.slug)
     assert (listing.question, listing.short_title) == (words.question, words.short_title)
     assert [side.key for side in listing.sides] == keys
-    assert listing.weights_cents == (10_000,) * outcomes
+    assert listing.book.weights == (10_000,) * outcomes
     moments = [listing.opens_at, listing.closes_at, *([listing.start_at] if listing.start_at else []), listing.ends_at]
     starts = [spec.start_at] if kind is MarketKind.DIRECTION else []
     assert [each.timestamp() for each in moments] == [spec.opens_at, spec.closes_at, *starts, spec.ends_at]
@@ -260,10 +260,10 @@ def test_listings_become_markets(kind: MarketKind, outcomes: int, keys: list[str
 def test_a_listing_of_an_unknown_feed_or_under_another_id_is_shown_by_its_key() -> None:
     key, spec = b"\x07" * 32, specification()
     for feed_key in (None, "BNKR/market_cap"):
-        bare = listing_of(key, spec, (1, 10**9), feed_key)
+        bare = new_market(key, spec, (1, 10**9), feed_key)
         assert bare.slug == bare.market_id == "0x" + key.hex()
         assert is_slug(bare.slug)
-        assert bare.weights_cents == (1, 10**6)
+        assert bare.book.weights == (1, 10**6)
 
 
 def test_weeks() -> None:
