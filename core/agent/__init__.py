@@ -1,2 +1,1 @@
-"""Agent markets: exact arithmetic that mirrors the settlement wallet, the hashes of bets, and the texts about
-markets."""
+"""Agent markets: the settlement wallet's arithmetic, bet hashes, and the texts about markets."""

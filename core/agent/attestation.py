@@ -1,8 +1,7 @@
-"""The EIP-712 schema of the x402 offer-and-receipt extension, version 1. The attestation key signs messages of this
-schema.
+"""The EIP-712 schema of the x402 offer-and-receipt extension, version 1, which the attestation key signs.
 
 The extension fixes the schema and the domain's chain id, which is always 1. The payload's `network` (CAIP-2) names the
-chain of the payment. A message signed under this schema cannot be sent to a chain as a transaction.
+payment's chain. A message signed under this schema cannot be sent to a chain as a transaction.
 """
 
 from __future__ import annotations

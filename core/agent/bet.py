@@ -1,4 +1,4 @@
-"""The hash of a bet. It is the trade's public id and the nonce of a payment bound to the bet."""
+"""The bet hash: a trade's public id, and the nonce of a payment bound to the bet."""
 
 from __future__ import annotations
 
@@ -38,25 +38,24 @@ class Bet:
 
 
 def market_key(market_id: str) -> bytes:
-    """Return the id that the contract uses for a market: the hash of the market's readable id."""
+    """Return the contract's id of a market."""
     return keccak(text=market_id)
 
 
 def idem_hash(idem_key: str) -> bytes:
-    """Return the hash of an idempotency key in the form that the contract stores."""
+    """Return an idempotency key as the contract stores it."""
     return keccak(text=idem_key)
 
 
 def bet_hash(bet: Bet, chain_id: int, contract: str) -> bytes:
-    """Compute the EIP-712 hash of a bet as `SettlementWallet.betHash` does (domain "Service Settlement", version
-    "2")."""
+    """Compute the EIP-712 hash of a bet as `SettlementWallet.betHash` does."""
     domain = {"name": "Service Settlement", "version": "2", "chainId": chain_id, "verifyingContract": contract}
     message = dict(zip((part["name"] for part in _BET), astuple(bet), strict=True))
     return message_hash(encode_typed_data(domain, {"Bet": list(_BET)}, message))
 
 
 def ref_text(ref: bytes) -> str | None:
-    """Return a bet's `ref` as text, or None if the text is empty or not printable ASCII."""
+    """Return a bet's `ref` as text, or None if it is empty or not printable ASCII."""
     text = ref.rstrip(b"\0")
     return text.decode() if text and text.isascii() and text.decode().isprintable() else None
 
@@ -67,5 +66,4 @@ def bound_nonce(hashed: bytes) -> bytes:
 
 
 def is_marked(nonce: bytes) -> bool:
-    """Return whether a nonce begins with the mark of receive-form payments."""
     return nonce.startswith(NONCE_MARK)

@@ -1,8 +1,7 @@
 """The settlement wallet's arithmetic in exact integers: prices, stakes, payouts and results.
 
 Amounts, weights, pools and shares are token units (6 decimals on chain; the paper markets use the same arithmetic on
-cents). Prices are wads (10**18 is one). Feed values have 8 decimals, times are Unix seconds. This module does no I/O
-and keeps no state.
+cents). Prices are wads (10**18 is one). Feed values have 8 decimals, times are Unix seconds.
 
 **Prices.** Outcome `o` has a virtual weight `v[o]`, which is set at listing, and a net pool `N[o]`: the stakes on `o`
 less their fees. The outcome's weight is `w[o] = v[o] + N[o]`. With `W` as the sum of all weights, the outcome's price
@@ -31,7 +30,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from core.agent.fixed import WAD, ln_wad, mul_div
+from core.agent.fixed import WAD, ln_wad
 from core.contracts.statuses import MarketKind, VoidReason
 from core.money import BPS
 
@@ -74,14 +73,13 @@ def fee_of(amount: int, fee_bps: int) -> int:
 
 
 def amount_for_shares(amount: int, fee_bps: int) -> int:
-    """Return the part of a stake that buys shares: the stake less the fee. The fee is rounded up here, to at most one
-    unit more than `fee_of`."""
+    """Return the part of a stake that buys shares: the stake less its fee, which is rounded up here."""
     return amount * (BPS - fee_bps) // BPS  # down
 
 
 def shares_for(s: int, weight: int, total: int) -> int:
-    """Return the shares that a net stake `s` buys on an outcome of weight `weight`, where all weights sum to `total`.
-    The result is never more than the exact integral."""
+    """Return the shares that a net stake `s` buys on an outcome of weight `weight`, where all weights sum to `total`:
+    never more than the exact integral."""
     ratio = (weight + s) * WAD // weight  # down
     ln = max(0, ln_wad(ratio) - LN_MARGIN)
     return s + (total - weight) * ln // WAD  # down
@@ -89,7 +87,7 @@ def shares_for(s: int, weight: int, total: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Quote:
-    """A quote for a stake. The prices are those of the stake's outcome, before and after the stake."""
+    """A quote for a stake. The prices are the outcome's, before and after the stake."""
 
     amount: int
     fee: int
@@ -112,7 +110,7 @@ class Book:
 
     @classmethod
     def from_rows(cls, market: Any, outcomes: Sequence[Any]) -> Book:
-        """Make the book from a row of `agent_market` and the rows of the market's outcomes, in order."""
+        """Read a row of `agent_market` and its outcomes' rows, in order."""
         return cls(
             tuple(int(each) for each in market.weights),
             market.fee_bps,
@@ -123,8 +121,7 @@ class Book:
 
     @classmethod
     def from_row(cls, row: Any) -> Book:
-        """Make the book from a row of `agent_market` joined with its outcomes. Each column of the outcomes is an array,
-        in the order of the outcomes."""
+        """Read a row of `agent_market` joined with its outcomes, whose columns are arrays in their order."""
         columns = (row.weights, row.net, row.shares, row.excess)
         weights, net, shares, excess = (tuple(map(int, each)) for each in columns)
         return cls(weights, row.fee_bps, net, shares, excess)
@@ -156,7 +153,7 @@ class Book:
         return left * BPS // (BPS - self.fee_bps)  # down: one unit more would bring more than what is left
 
     def price(self, outcome: int) -> int:
-        """Return an outcome's price in wads. Prices are rounded down, so they sum to at most one."""
+        """Return an outcome's price as a wad, rounded down, so prices sum to at most one."""
         return self.weight(outcome) * WAD // self.total_weight
 
     def quote(self, outcome: int, amount: int) -> Quote:
@@ -173,7 +170,6 @@ class Book:
         )
 
     def staked(self, outcome: int, amount: int) -> tuple[Book, Quote]:
-        """Return the book after a stake, and the quote for the stake."""
         got = self.quote(outcome, amount)
         net, shares, excess = list(self.net), list(self.shares), list(self.excess)
         net[outcome] += got.net
@@ -182,17 +178,16 @@ class Book:
         return replace(self, net=tuple(net), shares=tuple(shares), excess=tuple(excess)), got
 
     def pays_alike(self, winner: int) -> bool:
-        """Return whether all winning shares are paid the same amount because the pool holds at least a dollar for each
-        share."""
+        """Return whether the pool holds at least a dollar per winning share, so that all are paid alike."""
         return self.net_pool >= self.shares[winner]
 
     def payout(self, winner: int, amount: int, shares: int) -> int:
-        """Return the payout, rounded down, of a winning stake in a market that does not refund its stakes."""
+        """Return a winning stake's payout, rounded down, unless stakes are refunded."""
         if self.pays_alike(winner):
-            return mul_div(shares, self.net_pool, self.shares[winner])
+            return shares * self.net_pool // self.shares[winner]
         net = amount - fee_of(amount, self.fee_bps)
         lost = self.net_pool - self.net[winner]
-        return net + mul_div(max(0, shares - net), lost, self.excess[winner])
+        return net + max(0, shares - net) * lost // self.excess[winner]
 
     def refunds(self, winner: int | None) -> bool:
         """Return whether all stakes are refunded in full: the market is void (`winner` is None), no stake is on the
@@ -200,15 +195,13 @@ class Book:
         return winner is None or self.shares[winner] == 0 or self.net[winner] == self.net_pool
 
     def share_payout(self, winner: int | None) -> tuple[int, int] | None:
-        """Return the payout per winning share as the fraction (pool, shares), or None if winning shares are not paid
-        alike."""
+        """Return the payout per winning share as the fraction (pool, shares), or None if they are not paid alike."""
         if winner is None or self.refunds(winner) or not self.pays_alike(winner):
             return None
         return self.net_pool, self.shares[winner]
 
     def owed(self, winner: int | None, outcome: int, amount: int, shares: int) -> int:
-        """Return the payout or refund of a stake in a settled market. A `winner` of None means that the market is
-        void."""
+        """Return a stake's payout or refund in a settled market, which is void if `winner` is None."""
         if winner is None or self.refunds(winner):
             return amount
         return self.payout(winner, amount, shares) if outcome == winner else 0
@@ -242,8 +235,6 @@ class MarketSpec:
 
 @dataclass(frozen=True, slots=True)
 class FeedTerms:
-    """The terms under which the Safe has listed a feed."""
-
     memory: int
     max_age: int
     lag: int
@@ -266,7 +257,7 @@ class ListingBounds:
 
 @dataclass(frozen=True, slots=True)
 class MarketTerms:
-    """The terms of a market under the Safe's bounds: IAgentLister.MarketTerms, with the time when the market opens."""
+    """A market's terms under the Safe's bounds: IAgentLister.MarketTerms and the opening time."""
 
     opens_at: int
     fee_bps: int
@@ -279,11 +270,8 @@ class MarketTerms:
 
 
 def listing_terms(spec: MarketSpec, feed: FeedTerms, bounds: ListingBounds, now: int) -> MarketTerms:
-    """Return the terms that `AgentLister.preview` would return at `now` for a listed feed. Raise Unlistable if the
-    contract would refuse the times.
-
-    Outcomes, bounds, weights and the feed itself are not checked here; the contract checks them.
-    """
+    """Return the terms that `AgentLister.preview` would return at `now`. Raise Unlistable if the contract would refuse
+    the times. Outcomes, bounds, weights and the feed are checked by the contract only."""
     opens_at = max(spec.opens_at, now)
     _check_times(spec, feed, opens_at, now)
     early_from = spec.closes_at + MARGIN + feed.memory if spec.early_resolvable else 0
@@ -306,8 +294,8 @@ def listing_terms(spec: MarketSpec, feed: FeedTerms, bounds: ListingBounds, now:
 
 
 def _since_stakes(spec: MarketSpec, feed: FeedTerms) -> int:
-    """Return the greatest age in seconds at which a reading covers no time in which stakes were accepted. A reading on
-    the feed's grid covers the time before its own timestamp, so its age limit is lower."""
+    """Return the greatest age in seconds at which a reading covers no time when stakes were accepted. A reading on a
+    grid covers time before its own timestamp, so its limit is lower."""
     moment = spec.start_at if spec.kind is MarketKind.DIRECTION else spec.ends_at
     looks_back = feed.memory - feed.step if feed.step else 0
     return moment - spec.closes_at - MARGIN - looks_back
@@ -385,8 +373,6 @@ class DecidingTerms:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The verdict on a market: either the winning outcome or the reason why the market is void."""
-
     winner: int | None
     void: VoidReason | None = None
 
@@ -403,14 +389,12 @@ def is_crossing(terms: DecidingTerms, reading: Reading, now: int) -> bool:
 
 
 def bucket(bounds: tuple[int, ...], value: int) -> int:
-    """Return the number of the range outcome that contains a value. Lower bounds are inclusive and upper bounds
-    exclusive; the first and the last range are open-ended."""
+    """Return the range outcome that contains a value. Lower bounds are inclusive, upper bounds exclusive."""
     return sum(value >= bound for bound in bounds)
 
 
 def reading_problem(terms: DecidingTerms, reading: Reading | None, moment: int) -> VoidReason | None:
-    """Return the reason why the reading in effect at `moment` cannot decide a market, or None if it can. A `reading` of
-    None means that the feed has none."""
+    """Return why the reading in effect at `moment` cannot decide a market, or None if it can."""
     if reading is None:
         return VoidReason.NO_READING
     if reading.answer <= 0:
@@ -419,10 +403,10 @@ def reading_problem(terms: DecidingTerms, reading: Reading | None, moment: int) 
 
 
 def decide(terms: DecidingTerms, end: Reading | None, start: Reading | None = None) -> Verdict:
-    """Return the verdict from the reading in effect at the end and, for a direction market, the reading at the start.
+    """Return the verdict from the reading in effect at the end and, for a direction market, the one at the start.
 
-    On chain, `voidMarket` handles a problem with a reading and `resolve` handles everything else; the result is the
-    same as here. A crossing (`is_crossing`) settles a market earlier, without this function.
+    On chain, `voidMarket` handles a problem with a reading and `resolve` everything else, with the same result. A
+    crossing (`is_crossing`) settles a market earlier.
     """
     problem = reading_problem(terms, end, terms.ends_at)
     if problem is None and terms.kind is MarketKind.DIRECTION:

@@ -13,11 +13,6 @@ WAD: Final = 10**18
 MAX_INT256: Final = 2**255 - 1
 
 
-def mul_div(a: int, b: int, divisor: int) -> int:
-    """Return a * b / divisor, rounded down, for arguments that are not negative."""
-    return a * b // divisor
-
-
 def sdiv(a: int, b: int) -> int:
     """Return a / b rounded towards zero, as Solidity divides signed integers."""
     quotient = abs(a) // abs(b)

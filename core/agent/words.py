@@ -26,8 +26,6 @@ _SHORT_DECIMALS = 3
 
 @dataclass(frozen=True, slots=True)
 class OutcomeWords:
-    """An outcome's key and labels."""
-
     key: str
     label: str
     short_label: str
@@ -38,7 +36,7 @@ class OutcomeWords:
 
 @dataclass(frozen=True, slots=True)
 class FeedSubject:
-    """The subject of a feed, named by the feed's key in the deployment file, such as `BNKR/market_cap`."""
+    """A feed's subject, from its key in the deployment file, such as `BNKR/market_cap`."""
 
     key: str
 
@@ -60,7 +58,7 @@ class FeedSubject:
 
     @property
     def name(self) -> str:
-        """Return the name for short titles. If the feed reports a market cap, the name is only the token."""
+        """Return the name for short titles: for a market cap, only the token."""
         return self.symbol if self.metric == "market_cap" else f"{self.symbol} {self.metric_words}"
 
     @property
@@ -93,7 +91,7 @@ def level_slug(value: int) -> str:
 
 
 def slug(text: str) -> str:
-    """Convert the text to lower case, and replace everything but letters and digits by hyphens."""
+    """Join the text's letters and digits, in lower case, by hyphens."""
     words = "".join(each if each.isascii() and each.isalnum() else " " for each in text.lower()).split()
     return "-".join(words)
 
@@ -102,8 +100,7 @@ def slug(text: str) -> str:
 
 
 def moment(at: int) -> str:
-    """Format a moment: `22 Nov 2026 15:00 UTC`. Seconds are only shown if they are not zero: `22 Nov 2026 15:00:07
-    UTC`."""
+    """Format a moment: `22 Nov 2026 15:00 UTC`, with seconds only if they are not zero."""
     when = _utc(at)
     if when is None:
         return f"Unix second {at}"
@@ -122,7 +119,7 @@ def short_moment(at: int) -> str:
 
 
 def clock(at: int) -> str:
-    """Format the time of day: `14:55`. Seconds are only shown if they are not zero: `14:55:07`."""
+    """Format the time of day: `14:55`, or `14:55:07` if the seconds are not zero."""
     when = _utc(at)
     return moment(at) if when is None else f"{when:%H:%M:%S}" if at % 60 else f"{when:%H:%M}"
 
@@ -134,14 +131,13 @@ def day(at: int) -> str:
 
 
 def on_one_day(start: int, end: int) -> bool:
-    """Return whether two moments are on the same UTC day, so that one date is enough for both."""
     first, last = _utc(start), _utc(end)
     return first is not None and last is not None and first.date() == last.date()
 
 
 def time_slug(at: int, other: int | None = None) -> str:
-    """Format a time for ids: `2026-11-22-1500`, or `2026-11-22-150007` if the seconds are not zero. The day is left out
-    if `other` is on the same day."""
+    """Format a time for ids: `2026-11-22-1500`, or `2026-11-22-150007` if the seconds are not zero; without the day if
+    `other` is on the same day."""
     when, then = _utc(at), None if other is None else _utc(other)
     if when is None:
         return str(at)
@@ -169,7 +165,7 @@ def _utc(at: int) -> datetime | None:
 
 
 def outcomes_of(kind: MarketKind, bounds: Sequence[int]) -> tuple[OutcomeWords, ...]:
-    """Return a market's outcomes in the contract's order. A trade names its side by the outcome's key."""
+    """Return a market's outcomes in the contract's order."""
     if kind in BINARY_KEYS:
         return tuple(OutcomeWords(key, key.capitalize(), key.capitalize()) for key in BINARY_KEYS[kind])
     lowers, uppers = (None, *bounds), (*bounds, None)

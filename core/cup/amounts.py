@@ -14,10 +14,8 @@ MAX_CENTS: Final = 10**13
 
 
 def cents_of(value: object) -> int:
-    """Return the cents of a JSON number or a plain decimal text; raise ValueError (MoneyError) for any other value.
-
-    A float is read as the shortest decimal that converts back to the same float.
-    """
+    """Return the cents of a JSON number or a plain decimal text; raise ValueError for any other value. A float is read
+    as the shortest decimal that converts back to it."""
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal | str):
         raise ValueError("The amount is not a number.")
     if isinstance(value, str):
@@ -31,11 +29,9 @@ def text_of(cents: int) -> str:
 
 
 def number_of(cents: int) -> Decimal:
-    """Return cents as the exact JSON number."""
     return json_number(cents, DECIMALS)
 
 
 def percent(part: int, whole: int) -> Decimal:
-    """Return part / whole as a percentage with two decimals, rounded to nearest, halves up. Return 0 if `whole` is
-    0."""
+    """Return part / whole as a percentage with two decimals, rounded to nearest, halves up; 0 if `whole` is 0."""
     return json_number((part * 20_000 + whole) // (2 * whole) if whole else 0, 2)

@@ -1,8 +1,7 @@
-"""Leaderboards of realized profit and loss: all time and each ISO week (UTC), for all wallets and for enrolled agents
-only.
+"""Leaderboards of realized profit and loss: all time and each ISO week (UTC), of all wallets or of enrolled agents.
 
 Every settlement updates the rows. An index holds the rows in the board's order, so the first entries are an index read.
-The ranks of all wallets are read together, and read again after each change.
+All ranks are read together, and again after each change.
 
 The ledger moves all money, but a board does not count all profit. Wallets are free, so otherwise the player with the
 most wallets would win by losing to one of them. Losses count in full. A win in a pool (a paper market, or one of the
@@ -41,11 +40,10 @@ class BoardRow:
 
 @dataclass(frozen=True, slots=True)
 class Board:
-    """The board of a period at one moment: its best wallets and all ranks.
+    """A period's best wallets and all ranks.
 
-    places: the address of each wallet and its rank in four bytes, in byte order of the addresses. At 24 bytes per
-    wallet the places fit in memory, so looking up a rank takes no query. changes: how often the period's rows had been
-    updated.
+    places: each wallet's address and its rank in four bytes, in byte order of the addresses. At 24 bytes per wallet
+    they fit in memory, so looking up a rank takes no query. changes: how often the period's rows were updated.
     """
 
     entries: tuple[BoardRow, ...]
@@ -57,7 +55,7 @@ class Board:
         return len(self.places) // _PLACE
 
     def rank(self, wallet: str) -> int | None:
-        """Return the wallet's rank, counted from 1, or None if the wallet has realized nothing in the period."""
+        """Return the wallet's rank from 1, or None if it has realized nothing in the period."""
         key, places = bytes_of(wallet), self.places
         at = _PLACE * bisect_left(range(self.total), key, key=lambda n: places[n * _PLACE : n * _PLACE + _ADDRESS])
         if places[at : at + _ADDRESS] != key:
@@ -110,11 +108,10 @@ async def record(connection: Connection, gains: Mapping[str, int], at: datetime)
 async def top(
     connection: Connection, period: str, limit: int, before: Board | None = None, *, agents: bool = False
 ) -> Board:
-    """Read a period's board as it is at one moment, with its first `limit` entries.
+    """Read a period's board with its first `limit` entries.
 
-    before: the board as it was last read. If nothing has changed, its places are reused, since reading the places scans
-    every row. agents: include only enrolled agents. Agents are few and may enrol at any moment, so their places are
-    always read.
+    before: the board as last read. If nothing has changed, its places are reused, since reading them scans every row.
+    agents: include only enrolled agents. They are few and may enroll at any moment, so their places are always read.
     """
     condition = "s.period = %s"
     if agents:
@@ -154,7 +151,7 @@ WagerPool = Mapping[str, tuple[int, int]]
 
 
 def wheel_pools(results: Iterable[SettledStake]) -> list[WagerPool]:
-    """Return the pools of a round, leaving out refunded pools."""
+    """Return a round's pools without the refunded ones."""
     pools: dict[str, dict[str, tuple[int, int]]] = {}
     for each in results:
         if each.status == "refunded":
@@ -166,8 +163,7 @@ def wheel_pools(results: Iterable[SettledStake]) -> list[WagerPool]:
 
 
 def score_changes(pools: Iterable[WagerPool], seasoned: Collection[str]) -> dict[str, int]:
-    """Return each wallet's change of score in cents. `seasoned` are the wallets that had traded or bet on an earlier
-    day."""
+    """Return each wallet's change of score in cents. `seasoned` wallets had traded or bet on an earlier day."""
     gains: dict[str, int] = {}
     for pool in pools:
         whole = sum(paid < staked and wallet in seasoned for wallet, (staked, paid) in pool.items()) >= SEASONED
@@ -178,7 +174,6 @@ def score_changes(pools: Iterable[WagerPool], seasoned: Collection[str]) -> dict
 
 
 def day_of(moment: datetime) -> datetime:
-    """Return the start of the moment's day in UTC."""
     return moment.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
 
 

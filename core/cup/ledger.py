@@ -1,11 +1,9 @@
-"""The ledger of paper money, and who may use it: the claims of wallets, and the enrolment that is required while
-trading is halted.
+"""The ledger of paper money, and who may use it: claims, and the enrolment that is required while trading is halted.
 
-Amounts move in transactions. The entries of a transaction sum to zero, and its key prevents it from being posted twice.
-
-The database enforces the invariants itself: triggers refuse unbalanced transactions, update the balances, let only the
-mint's balance go negative, and refuse changes of written rows (core/db/migrations/baseline/2_cup.sql). All functions
-here work in the caller's transaction.
+Amounts move in transactions. A transaction's entries sum to zero, and its key prevents it from being posted twice.
+Triggers enforce the invariants: they refuse unbalanced transactions, update the balances, let only the mint's balance
+go negative, and refuse changes of written rows (core/db/migrations/baseline/2_cup.sql). All functions here work in the
+caller's transaction.
 """
 
 from __future__ import annotations
@@ -23,7 +21,7 @@ MINT = "mint"
 
 @asynccontextmanager
 async def snapshot(connection: Connection) -> AsyncIterator[None]:
-    """Run the block in a read-only transaction in which all reads see one snapshot."""
+    """Run a read-only transaction in which all reads see one snapshot."""
     async with connection.transaction():
         await connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
         yield
@@ -66,8 +64,7 @@ async def lock_wallets(connection: Connection, wallets: Sequence[str]) -> None:
 
 
 async def lock_free_wallets(connection: Connection, wallets: Collection[str]) -> dict[str, int]:
-    """Lock the wallets that no other transaction has locked, without waiting for the rest. Return the balances of the
-    locked wallets."""
+    """Lock the wallets that no other transaction has locked, and return their balances. Do not wait for the rest."""
     balances: list[tuple[str, int]] = await connection.fetch_all(
         "SELECT substr(account, 8), balance_cents FROM cup_account WHERE account = ANY(%s) "
         "FOR NO KEY UPDATE SKIP LOCKED",

@@ -1,9 +1,8 @@
-"""Roulette rounds. A round opens with a commitment, is closed by the clock, is drawn from a future block, and is
-settled once.
+"""Roulette rounds. A round opens with a commitment, is closed by the clock, drawn from a later block, and settled.
 
-We know the seed, so we could add a bet once the beacon is known. To prevent this, the hash of a round's bets is
-published at its close, and the beacon is a block at least two seconds later. Anyone who saw the hash can check the
-exported bets against it. The beacon does not wait for a late hash; otherwise we could choose a beacon by being late.
+The operator knows the seed, and could add a bet after the beacon is known. To prevent this, the hash of a round's bets
+is published at its close, and the beacon is a block at least two seconds later. Anyone who saw the hash can check the
+exported bets against it. The beacon does not wait for a late hash, or the operator could choose a beacon by being late.
 
 A round takes bets for 45 s and spins for 5 s. The next round opens when the spin is over and the round is settled. If
 the keeper dies or the chain halts, an unfinished round stays in `spin` until any keeper finishes it.

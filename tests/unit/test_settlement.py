@@ -25,7 +25,7 @@ from core.agent.book import (
     is_crossing,
     shares_for,
 )
-from core.agent.fixed import WAD, ln_wad, mul_div
+from core.agent.fixed import WAD, ln_wad
 from core.contracts.statuses import MarketKind, VoidReason
 from core.money import BPS
 from tests.support.depth import EXAMPLES
@@ -63,11 +63,6 @@ def test_ln_never_falls(x: int) -> None:
 def test_ln_refuses_what_solidity_would(x: int) -> None:
     with pytest.raises(ValueError, match="positive int256"):
         ln_wad(x)
-
-
-@given(st.integers(0, 2**256), st.integers(0, 2**256), st.integers(1, 2**256))
-def test_mul_div_rounds_as_it_says(a: int, b: int, divisor: int) -> None:
-    assert mul_div(a, b, divisor) * divisor <= a * b < (mul_div(a, b, divisor) + 1) * divisor
 
 
 # ---------------------------------------------------------------- Pricing
