@@ -44,8 +44,7 @@ from api.stock.quoting import example_quotes
 from core.contracts.statuses import PreviewStatus, StockOutcome, StockReason
 from core.feeds.rounds import TOO_HIGH, Round, judge
 from core.money import change_bps
-from core.stock.vested import DOWN, UP, Moment
-from core.stock.vested_views import MarketView, PositionView, market_view, position_view
+from core.stock.vested import DOWN, UP, MarketView, Moment, PositionView, market_view, position_view
 
 _REASONS: dict[StockReason, VoidReasonName | None] = {
     StockReason.ROUNDS: None,

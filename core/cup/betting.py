@@ -153,7 +153,7 @@ async def _place(connection: Connection, bet: RouletteBet, clock: Callable[[], d
     # coming.
     if not _takes_bets(await rounds.find(connection, bet.round_no), clock()):
         return await _too_late(connection, bet)
-    round_ = await rounds.lock(connection, bet.round_no)
+    round_ = await rounds.find(connection, bet.round_no, "FOR SHARE")
     account = wallet_account(bet.wallet)
     balance_cents = await _locked_balance(connection, bet.wallet)
     done = await find_receipt(connection, bet)

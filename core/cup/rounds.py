@@ -81,13 +81,11 @@ async def settled(connection: Connection, limit: int) -> list[RouletteRound]:
     return await _rounds(connection, "WHERE settled_at IS NOT NULL ORDER BY round_no DESC LIMIT %s", limit)
 
 
-async def find(connection: Connection, round_no: int) -> RouletteRound | None:
-    return next(iter(await _rounds(connection, "WHERE round_no = %s", round_no)), None)
-
-
-async def lock(connection: Connection, round_no: int) -> RouletteRound | None:
-    """Lock the round against settlement until this transaction ends. Return it, or None if it does not exist."""
-    return next(iter(await _rounds(connection, "WHERE round_no = %s FOR SHARE", round_no)), None)
+async def find(
+    connection: Connection, round_no: int, lock: Literal["", "FOR SHARE", "FOR UPDATE"] = ""
+) -> RouletteRound | None:
+    """Return the round, if it exists. A bet locks it for share, a settlement for update."""
+    return next(iter(await _rounds(connection, f"WHERE round_no = %s {lock}", round_no)), None)
 
 
 async def open_next(
@@ -134,7 +132,7 @@ async def close(connection: Connection, round_no: int, clock: Callable[[], datet
     before."""
     async with connection.transaction():
         # Waits for bets that hold the shared lock; later ones see the hash and are refused.
-        round_ = next(iter(await _rounds(connection, "WHERE round_no = %s FOR UPDATE", round_no)), None)
+        round_ = await find(connection, round_no, "FOR UPDATE")
         if round_ is None or round_.bets_hash is not None or clock() < round_.closes_at:
             return None
         return await _with_hash(connection, round_)
@@ -158,7 +156,7 @@ async def finish(
     paid.
     """
     async with connection.transaction():
-        round_ = next(iter(await _rounds(connection, "WHERE round_no = %s FOR UPDATE", round_no)), None)
+        round_ = await find(connection, round_no, "FOR UPDATE")
         if round_ is None or round_.settled_at is not None or clock() < round_.closes_at:
             return None
         if round_.bets_hash is None:  # no keeper was running at the close

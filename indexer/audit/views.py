@@ -16,8 +16,7 @@ from core.contracts.statuses import AgentMarketStatus, StakeStatus, StockMarketS
 from core.feeds.grid import grid_time
 from core.hexadecimal import hex_of
 from core.stock.projection import market_of, position_of, vintage_of
-from core.stock.vested import DOWN, UP, Moment, Position, VestedMarket
-from core.stock.vested_views import PositionView, market_view, position_view
+from core.stock.vested import DOWN, UP, Moment, Position, PositionView, VestedMarket, market_view, position_view
 from indexer.audit.snapshot import AuditStage, Place, Snapshot
 from indexer.fold import agent, stock
 from indexer.fold.rows import RowKind

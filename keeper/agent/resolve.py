@@ -13,8 +13,7 @@ from core.agent.document import Specification
 from core.chain import Call, ChainClient, Contract, RpcError, RpcErrorKind
 from core.contracts.statuses import AgentMarketStatus, MarketKind, RoundProblem, VoidReason
 from core.db.schema.index_agent import agent_feed, agent_market
-from core.feeds.reader import FeedReader, NotRecorded
-from core.feeds.rounds import RoundReading
+from core.feeds.rounds import FeedReader, NotRecorded, RoundReading
 from core.hexadecimal import hex_of
 from keeper.run import JobRun
 from keeper.settling import NO_OTHER_NODES, NodeQuorum, NodeVerdict, Wait, poll_nodes, request_ending, wait_before_void

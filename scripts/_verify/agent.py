@@ -33,8 +33,7 @@ from core.contracts.events.shared import AuthorizationUsed, Transfer
 from core.contracts.names import camel_fields, from_answer
 from core.contracts.statuses import MarketKind, RoundProblem, VoidReason
 from core.feeds.grid import PROMPT_SECONDS
-from core.feeds.reader import NotRecorded
-from core.feeds.rounds import RoundReading
+from core.feeds.rounds import NotRecorded, RoundReading
 from core.feeds.words import feed_words
 from core.hexadecimal import bytes_of, hex_of
 from scripts._verify.chain import DecodedLog, PinnedChain, is_transfer, word

@@ -18,7 +18,7 @@ from core.contracts.deployments import Deployment, load_deployment
 from core.contracts.events import agent, stock
 from core.contracts.events.layout import Layout
 from core.contracts.events.shared import TOKEN_EVENTS, Transfer
-from core.feeds.reader import FeedReader
+from core.feeds.rounds import FeedReader
 from core.hexadecimal import hex_of
 from core.paths import REPOSITORY
 from scripts._verify.claims import NotCheckable

@@ -12,12 +12,10 @@ from core.chain import checksum
 from core.contracts.events import stock as ev
 from core.contracts.names import camel_fields, from_answer
 from core.contracts.statuses import PreviewStatus, StockMarketStatus, StockOutcome, StockReason
-from core.feeds.reader import FeedReader
-from core.feeds.rounds import Round, Spec, judge
+from core.feeds.rounds import FeedReader, Round, Spec, judge
 from core.feeds.rounds import settlement as settles_as
 from core.hexadecimal import bytes_of
-from core.stock.vested import DOWN, UP, Moment
-from core.stock.vested_views import PositionView, market_view, position_view
+from core.stock.vested import DOWN, UP, Moment, PositionView, market_view, position_view
 from indexer.errors import Contradiction
 from indexer.fold.rows import LogRecord
 from indexer.fold.stock import StockFold

@@ -131,7 +131,6 @@ async def test_reorganizations_only_append_to_the_log(postgres: TestPostgres, da
 
 @pytest.mark.thorough
 async def test_a_rebuilt_database_has_the_same_events_to_the_byte(postgres: TestPostgres, database_url: str) -> None:
-    """The events do not depend on when or in how many steps the chain was read."""
     crowd, chain = Crowd("anew"), SimChain()
     node = SimNode(chain)
     fresh_url = postgres.create()
@@ -234,7 +233,6 @@ async def test_a_payout_reported_late_has_the_amount_that_was_paid(database_url:
 
 
 def _pay(stake_id: int) -> bytes:
-    """Return the call data of `pay(market, [stake_id])`."""
     return bytes(4) + bytes(32) + (64).to_bytes(32) + (1).to_bytes(32) + stake_id.to_bytes(32)
 
 

@@ -35,7 +35,6 @@ async def test_ranks_follow_what_is_recorded_between_two_reads(database_url: str
 
 
 async def test_a_result_of_nothing_changes_no_rank(database_url: str) -> None:
-    """The only bettor on the winning side gets the stake back: that neither renews a score nor ranks a newcomer."""
     first, second, idle = (_wallet(MANY + n) for n in (1, 2, 3))
     monday = datetime(2027, 1, 4, tzinfo=UTC)
     async with await connect(database_url, autocommit=True) as connection:

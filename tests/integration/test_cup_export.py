@@ -54,8 +54,6 @@ async def connections(cup: Cup) -> int:
 
 
 async def are_open(cup: Cup, wanted: int) -> None:
-    """Wait until so many connections are open."""
-
     async def counted() -> bool:
         return await connections(cup) == wanted
 
@@ -85,7 +83,6 @@ async def test_stalled_readers_keep_no_connection(cup: Cup) -> None:
 
 @pytest.mark.thorough
 async def test_one_address_cannot_block_the_export_for_others(cup: Cup) -> None:
-    """Each of its downloads may take five minutes."""
     async with silent(cup):
         await are_open(cup, 1)
         headers = {"X-Forwarded-For": "203.0.113.1"}
@@ -112,7 +109,6 @@ async def test_a_reader_that_takes_too_long_is_cut_off(cup: Cup, monkeypatch: py
 
 
 async def test_losing_the_database_during_an_export_aborts_it(cup: Cup) -> None:
-    """No other answer is written into the one under way, and no client is left waiting for more."""
     await are_open(cup, 0)
     async with silent(cup) as reader:
         await are_open(cup, 1)
@@ -130,8 +126,6 @@ async def test_losing_the_database_during_an_export_aborts_it(cup: Cup) -> None:
 
 
 async def test_a_database_that_is_away_is_reported(cup: Cup, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same if it goes away after connecting and before the first line."""
-
     async def lost(connection: Connection) -> AsyncGenerator[bytes]:
         await connection.close()
         async for piece in export.lines(connection):

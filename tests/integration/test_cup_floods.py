@@ -40,7 +40,6 @@ async def rows(cup: Cup) -> int:
 
 @pytest.mark.thorough
 async def test_an_address_opens_only_so_many_wallets_a_day(cup: Cup) -> None:
-    """No claim is signed, so a wallet costs nothing, and its rows are kept for good."""
     before, first = await rows(cup), fresh()
     assert (await post(cup, "/wallet", first, FLOOD)).body["minted"] is True
     for _ in range(499):
@@ -85,7 +84,6 @@ async def test_a_network_opens_only_so_many_wallets_and_leaves_room_for_others(
 async def test_an_address_writes_only_so_much_with_however_many_wallets(
     cup: Cup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each wallet has its thirty in ten seconds, and its paper comes from nothing."""
     monkeypatch.setattr(cup_service, "WRITES_EACH_CALLER", RateLimitItemPerMinute(4))
     address, slug, live = "203.0.113.12", await cup.market(), await cup.open_round()
     signers = [await cup.claimed() for _ in range(3)]

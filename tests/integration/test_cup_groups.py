@@ -15,16 +15,10 @@ from core.cup import Refusal, ledger, trading
 from core.cup.books import find
 from core.db.engine import Connection, connect
 from tests.support.cup_check import cup_faults, read_cup
-from tests.support.cup_rig import Cup, Signer, cup_door, now
+from tests.support.cup_rig import Cup, Signer, now
 from tests.waiting import PATIENCE
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def cup(database_url: str) -> AsyncIterator[Cup]:
-    async with cup_door(database_url) as door:
-        yield door
 
 
 @pytest_asyncio.fixture(loop_scope="module")
@@ -221,7 +215,6 @@ async def test_bets_of_locked_wallets_do_not_block_the_cup(cup: Cup, connection:
 
 
 async def test_claims_wait_for_no_other_wallet(cup: Cup, connection: Connection) -> None:
-    """All paper comes from one account: endless claims must not block every other claim and settlement."""
     first, second = Signer(), Signer()
     async with await connect(cup.database_url) as other, other.transaction():
         await ledger.claim(other, first.address)

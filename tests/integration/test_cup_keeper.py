@@ -70,7 +70,6 @@ class ManualKeeper:
             await self.rpc.call("evm_mine", [], Any)
 
     def listed(self, target_musd: int, kind: MarketKind = MarketKind.THRESHOLD) -> str:
-        """List a market on the deployment's feed; return its id."""
         target = target_musd * 10**14 if kind is MarketKind.THRESHOLD else 0
         spec = specification(kind, target=target)
         words = draft_document(spec, SOURCE.key)
@@ -212,7 +211,6 @@ async def test_a_listing_that_is_gone_for_good_gives_its_stakes_back(
 
 
 async def test_a_market_that_cannot_be_settled_holds_up_no_other(anvil: StartAnvil, fresh_database_url: str) -> None:
-    """The others are still paid, and the tournament still gets new markets."""
     async with manual_keeper(fresh_database_url, anvil(chain_id=CHAIN_ID).url) as manual:
         broken, sound = sorted((manual.listed(1), manual.listed(2)))
         await manual.run(follow_markets)

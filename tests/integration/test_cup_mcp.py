@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
 from datetime import timedelta
 
 import aiohttp
 import pytest
-import pytest_asyncio
 from mcp import ClientSession
 from mcp.client import Client
 from mcp.client.streamable_http import streamable_http_client
@@ -32,12 +30,6 @@ NAMES = {
     "get_positions",
     "get_leaderboard",
 }
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def cup(database_url: str) -> AsyncIterator[Cup]:
-    async with cup_door(database_url) as door:
-        yield door
 
 
 def mcp_url(cup: Cup) -> str:
@@ -162,7 +154,6 @@ async def test_an_argument_that_is_too_large_for_its_route_is_refused_and_the_co
 
 @pytest.mark.parametrize("body", [b'{"jsonrpc": "2.0", "id": 1, "id": 2, "method": "tools/list"}', None])
 async def test_what_readers_would_read_differently_is_refused(cup: Cup, body: bytes | None) -> None:
-    """A field named twice, at any depth, and a body that says it is no JSON; as JSON-RPC refuses."""
     wanted = b'{"slug": "a", "side": "yes", "sizePaper": 1, "sizePaper": 2}'
     call = b'{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "get_quote", "arguments": %s}}'
     headers = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}

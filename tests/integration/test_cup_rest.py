@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from datetime import datetime, timedelta
 from typing import Any
 from urllib.parse import quote
 
 import psycopg
 import pytest
-import pytest_asyncio
 
 from core.contracts.statuses import MarketKind
 from core.cup import settling
@@ -18,12 +16,6 @@ from core.db.engine import connect
 from tests.support.cup_rig import BASE, UNACCOUNTED, Cup, Signer, cup_door, iso, now
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def cup(database_url: str) -> AsyncIterator[Cup]:
-    async with cup_door(database_url) as door:
-        yield door
 
 
 async def settle(cup: Cup, slug: str, winner: int | None) -> None:
@@ -210,7 +202,6 @@ async def test_refused_trades(cup: Cup) -> None:
 
 
 async def test_the_refusal_of_an_unsigned_trade_says_what_to_sign(cup: Cup) -> None:
-    """Signed, and sent with the other fields of the refusal, it is a trade."""
     slug, signer = await cup.market(), await cup.claimed()
     for missing in (("tradeId",), ("issuedAt",), ("signature",), ("tradeId", "issuedAt", "signature")):
         wanted = signer.trade(slug, "yes", 25_50)
@@ -313,7 +304,6 @@ async def test_what_has_ended_on_chain_takes_no_trade_before_it_is_settled_here(
 
 
 async def test_trades_end_with_the_stakes_of_the_listed_market(cup: Cup) -> None:
-    """To the second, and before anything that decides: the listed market is still open and unsettled."""
     slug, signer = await cup.market(closes=timedelta(seconds=3)), await cup.claimed()
     soon = await cup.get(f"/markets/{slug}/quote", side="yes", sizePaper=5)
     assert [each["code"] for each in soon.body["warnings"]] == ["first_on_its_side", "closes_soon"]
@@ -353,7 +343,6 @@ async def test_a_simulation_warns_of_what_would_be_refused(cup: Cup) -> None:
 
 
 async def warned(cup: Cup, path: str, body: dict[str, Any]) -> list[str]:
-    """The codes that a simulation of this warns of."""
     answer = await cup.post(path, {**body, "simulate": True})
     assert answer.status == 200, answer.body
     return [each["code"] for each in answer.body["receipt"]["warnings"]]
@@ -526,7 +515,6 @@ async def test_a_market_is_won_and_the_board_shows_it(cup: Cup) -> None:
 
 
 async def test_a_wallet_shows_all_its_positions(cup: Cup) -> None:
-    """As many as the hourly rounds of two tokens make in thirty days."""
     signer, model = await cup.claimed(), await cup.market(closes=timedelta(seconds=30))
     await cup.run(
         "INSERT INTO cup_market (slug, market_key, market_id, kind, question, short_title, token_symbol, outcomes,"

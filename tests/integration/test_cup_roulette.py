@@ -5,13 +5,12 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import orjson
 import pytest
-import pytest_asyncio
 
 from api.cup.service import WHEEL_SECONDS
 from core.chain import ChainClient, ChainProvider
@@ -22,15 +21,9 @@ from core.hexadecimal import bytes_of
 from keeper.cup import find_beacon
 from tests.conftest import StartAnvil
 from tests.support.cup_check import cup_faults, read_cup
-from tests.support.cup_rig import BASE, Cup, Signer, cup_door, now
+from tests.support.cup_rig import BASE, Cup, Signer, now
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def cup(database_url: str) -> AsyncIterator[Cup]:
-    async with cup_door(database_url) as door:
-        yield door
 
 
 async def test_a_round_from_bet_to_payout(cup: Cup) -> None:
@@ -114,7 +107,6 @@ async def test_winners_split_their_markets_whole_pool_by_stake(cup: Cup) -> None
 
 
 async def test_the_export_alone_shows_how_a_round_fell_and_paid(cup: Cup) -> None:
-    """It does not reveal the seed of the open round."""
     live = await cup.open_round()
     for key in ("colour:red", "colour:black"):
         assert (await cup.post("/roulette/bet", (await cup.claimed()).bet(live.round_no, key, 100_00))).status == 200
@@ -232,7 +224,6 @@ async def test_the_beacon_is_the_first_block_at_or_after_the_close(anvil: StartA
 
 
 async def test_a_bet_that_waited_past_the_close_is_refused(cup: Cup) -> None:
-    """A lock on the round keeps a bet waiting until the beacon may be known; its time is when its turn comes."""
     signer = await cup.claimed()
     live = await cup.open_round(timedelta(seconds=2))
     async with await connect(cup.database_url) as holder:
@@ -249,7 +240,6 @@ async def test_a_bet_that_waited_past_the_close_is_refused(cup: Cup) -> None:
 
 
 async def test_every_part_of_a_round_is_from_one_moment(cup: Cup, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A bet that is placed while an answer is read is in all of its parts, or in none."""
     signer, live = await cup.claimed(), await cup.open_round()
     read_history = rounds.settled
 
@@ -269,7 +259,6 @@ async def test_every_part_of_a_round_is_from_one_moment(cup: Cup, monkeypatch: p
 
 
 async def test_visitors_share_one_reading_of_the_wheel(cup: Cup, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A bettor sees its bet at once, in all parts of the answer."""
     live, read, readings = await cup.open_round(), betting.round_totals, []
 
     async def counted(connection: Connection, round_no: int) -> betting.RoundTotals:

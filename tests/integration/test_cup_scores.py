@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-import pytest_asyncio
 
 from core.cup import board, wheel
 from core.cup.rounds import RouletteRound
 from core.db.engine import Connection, connect, conninfo
 from tests.support.cup_check import cup_faults, read_cup
-from tests.support.cup_rig import Cup, Signer, cup_door
+from tests.support.cup_rig import Cup, Signer
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def cup(database_url: str) -> AsyncIterator[Cup]:
-    async with cup_door(database_url) as door:
-        yield door
-
-
 def _beacon(live: RouletteRound, key: str) -> bytes:
-    """One that makes this outcome win."""
     return next(
         hashed
         for hashed in (bytes([i]) * 32 for i in range(256))

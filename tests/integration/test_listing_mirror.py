@@ -78,7 +78,6 @@ def by_the_mirror(spec: MarketSpec, feed: FeedTerms, bounds: ListingBounds, now:
 
 
 async def by_the_lister(client: ChainClient, call: Call, block: int) -> dict[str, object] | str:
-    """The terms, or the name of the error."""
     try:
         return dict(await client.read(call, block))
     except ContractReverted as reverted:

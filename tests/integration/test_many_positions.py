@@ -35,10 +35,10 @@ from core.stock.vested import (
     match,
     offer,
     open_books,
+    position_view,
     seed_vintage,
     settlement,
 )
-from core.stock.vested_views import position_view
 from tests.support.history_fill import sum_all
 
 OWNER, OTHER, FEW, NO_ONE = b"\x01" * 20, b"\x02" * 20, b"\x03" * 20, bytes(20)

@@ -64,7 +64,6 @@ async def recorded(rig: Rig, played: PoolChain, *times: int) -> None:
 
 
 def gauge(name: str, **labels: str) -> float:
-    """Return a gauge of the keeper in this process."""
     value = REGISTRY.get_sample_value(name, labels)
     assert value is not None, f"{name} was never set for {labels}"
     return value

@@ -10,7 +10,6 @@ price. The other half bet by *value*: on the outcome with the highest estimate t
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -150,43 +149,15 @@ class Parameters:
     blocks: int = BLOCKS
 
 
-class Play(ABC):
-    """A market while it is played. Bets are numbered from 0 in the order in which they came."""
+@dataclass
+class _Market:
+    parameters: Parameters
 
-    def __init__(self, parameters: Parameters) -> None:
-        self.parameters = parameters
-
-    @abstractmethod
-    def enter(self, side: int, amount: int, block: int) -> int:
-        """Take a bet and return its number."""
-
-    @abstractmethod
-    def projected(self, side: int, amount: int, others: float, to_come: float) -> float:
-        """Return the projected payout per unit of a winning bet on a side, if `to_come` units of later bets come, the
-        part `others` of them on the same side."""
-
-    @abstractmethod
     def close(self) -> None:
         """End the bets."""
 
-    @abstractmethod
-    def staked(self, bet: int) -> int:
-        """Return the accepted part of a bet."""
 
-    @abstractmethod
-    def paid(self, bet: int, winner: int) -> int:
-        """Return a bet's payout if `winner` wins, after the fee."""
-
-    @abstractmethod
-    def fees(self, winner: int) -> int:
-        """Return the venue's fees, including those on the seed's gain."""
-
-    @abstractmethod
-    def seed_gain(self, winner: int) -> int:
-        """Return the payout of the seed's owner beyond the seed, after the fee."""
-
-
-class Vested(Play):
+class Vested(_Market):
     def __init__(self, parameters: Parameters) -> None:
         super().__init__(parameters)
         p = parameters
@@ -251,7 +222,7 @@ class Vested(Play):
         return self._resolved[winner]
 
 
-class Classic(Play):
+class Classic(_Market):
     """An ordinary pool with the same seed, which takes every bet whole."""
 
     def __init__(self, parameters: Parameters) -> None:
@@ -267,9 +238,6 @@ class Classic(Play):
     def projected(self, side: int, amount: int, others: float, to_come: float) -> float:
         pool, own = sum(self._pools) + amount, self._pools[side] + amount
         return classic_payout(amount, pool, own, self.parameters.fee_bps) / amount
-
-    def close(self) -> None:
-        """Nothing is pending in an ordinary pool."""
 
     def staked(self, bet: int) -> int:
         return self._bets[bet][1]
@@ -290,7 +258,7 @@ class Classic(Play):
         return self._payout(self.parameters.seed, winner) - 2 * self.parameters.seed
 
 
-class Shares(Play):
+class Shares(_Market):
     """An agent market as the settlement wallet has it. It has no seed: its weights are no money."""
 
     def __init__(self, parameters: Parameters) -> None:
@@ -309,9 +277,6 @@ class Shares(Play):
             return got.shares / amount
         return after.projected(side, amount, got.shares) / amount
 
-    def close(self) -> None:
-        """A book has nothing pending."""
-
     def staked(self, bet: int) -> int:
         return self._bets[bet][1]
 
@@ -326,6 +291,10 @@ class Shares(Play):
     def seed_gain(self, winner: int) -> int:
         return 0
 
+
+Play = Vested | Classic | Shares
+"""A market while it is played. Bets are numbered from 0 in the order in which they came. `projected` is the payout per
+unit of a winning bet on a side, if `to_come` units of later bets come, the part `others` of them on the same side."""
 
 MECHANISMS: Final[dict[str, Callable[[Parameters], Play]]] = {"vested": Vested, "classic": Classic, "shares": Shares}
 SIDES: Final = (UP, DOWN)

@@ -214,7 +214,6 @@ def test_settling_never_pays_more_than_the_pool_of_each_market(stakes: list[whee
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2), st.integers(1, 10**6)), max_size=20))
 def test_paper_positions_are_paid_by_the_rule_of_the_real_ones(trades: list[tuple[int, int, int]]) -> None:
-    """A position of many trades is kept as two sums; the book's own sums say what they exceed their stakes by."""
     book = Book.empty((10_000, 20_000, 5_000), FEE_BPS)
     held: dict[tuple[int, int], list[int]] = {}
     for wallet, outcome, cents in trades:

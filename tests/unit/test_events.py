@@ -25,7 +25,6 @@ class Field(NamedTuple):
 
 
 def declared(layout: Layout) -> list[Field]:
-    """The arguments of the event in its contract's ABI."""
     kinds = zip(layout.entry["inputs"], get_abi_input_types(layout.entry), strict=True)
     return [Field(part["name"], kind, part["indexed"]) for part, kind in kinds]
 

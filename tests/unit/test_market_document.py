@@ -119,7 +119,6 @@ COMPUTED = Computed.from_feed(pool_feed())
 
 
 def listed(spec: Specification, computed: Computed) -> MarketDocument:
-    """The words of a market that was listed under the id it must be listed with."""
     return listed_document(market_key(draft_document(spec, KEY).id), spec, KEY, computed)
 
 
@@ -229,7 +228,6 @@ def test_one_date_is_shown_where_both_moments_share_it() -> None:
 
 
 def test_another_specification_has_another_id() -> None:
-    """The id covers everything that decides a market or ends its stakes, so a key on the chain is one question."""
     many = [ROUND, TOUCH, LADDER, replace(TOUCH, early_resolvable=False)]
     for one in tuple(many):
         many += [
@@ -278,7 +276,6 @@ def test_every_specification_has_texts(
 
 
 def test_a_market_under_the_key_of_another_id_is_shown_by_its_key() -> None:
-    """The id says 100 million, the specification 83.4: the hash of a lie is a fine key, and is shown as a key."""
     lie = id_of(replace(TOUCH, target=100 * MILLION), FeedSubject(KEY))
     words = listed_document(market_key(lie), TOUCH, KEY)
     assert words.id == "0x" + market_key(lie).hex()

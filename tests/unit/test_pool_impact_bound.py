@@ -133,7 +133,6 @@ def test_nor_where_every_block_is_arbitraged(fee_bps: int, reach: float, width: 
 def test_nor_on_a_narrow_bucket_where_the_cap_counts_its_width_in_place_of_the_sd(
     fee_bps: int, factor: float, width: float
 ) -> None:
-    """So a reading that wanders further than the narrowest bucket needs no wider buckets, but a smaller cap."""
     fee = fee_bps / BPS
     assert unarbitraged(factor * width / 200, width, HALF_ROUND_TRIP, 200, 4_800).added(MIN_CHANCE) < fee
     for reach in (FULL_REACH / 2, *(reach for reach, _ in REACHES)):

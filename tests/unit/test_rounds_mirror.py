@@ -24,8 +24,6 @@ EPOCH = 1000
 
 
 class Draws:
-    """The random numbers of `Tapes.next`."""
-
     def __init__(self, seed: int) -> None:
         self.state = seed
 

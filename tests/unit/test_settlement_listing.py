@@ -127,7 +127,6 @@ def specs(draw: st.DrawFn) -> tuple[MarketSpec, FeedTerms]:
 @given(specs())
 @settings(max_examples=300)
 def test_what_is_listed_is_fair_and_what_is_fair_is_listed(case: tuple[MarketSpec, FeedTerms]) -> None:
-    """By the moments themselves: which seconds count towards the answer, and which still take stakes."""
     spec, feed = case
     opens, last_stake = max(spec.opens_at, NOW), spec.closes_at
     counts_from = last_stake + MARGIN + feed.memory  # the earliest moment whose reading looks back at no stake's time

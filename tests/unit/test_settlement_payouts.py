@@ -48,8 +48,6 @@ def both_won_and_lost(history: History, winner: int) -> bool:
 @given(histories())
 @settings(max_examples=EXAMPLES)
 def test_every_stake_is_owed_what_the_model_says_rounded_down(history: History) -> None:
-    """Whole stakes without winners or without losers. Else the pool keeps less than a unit for each winner, and a right
-    bet has at least its stake less its fee."""
     book, amounts = history.book, [step.amount for step in history.steps]
     for winner in (None, *range(book.outcomes)):
         owed = history.owed(winner)
@@ -68,7 +66,6 @@ def test_every_stake_is_owed_what_the_model_says_rounded_down(history: History) 
 
 @given(st.lists(orders(MIN_STAKE, MAX_STAKE), min_size=1, max_size=8), orders(MIN_WEIGHT, MAX_WEIGHT))
 def test_both_branches_meet(stakes: list[int], weight: int) -> None:
-    """Around exactly a dollar for each share both rules pay a dollar for each: no unit there decides over money."""
     history = History.start([weight, weight], FEE_BPS)
     for amount in stakes:
         history = history.staked(0, amount)
@@ -133,7 +130,6 @@ def test_a_stake_cut_into_pieces_is_paid_no_more(case: tuple[History, History, i
 def test_adding_another_side_to_a_one_sided_market_loses(
     weights: list[int], stakes: list[int], holder: int, amount: int, other: int
 ) -> None:
-    """A holder of the winning side gains nothing by making others lose, nor by losing himself."""
     assume(holder < len(stakes) and other < len(weights))
     one_sided = History.start(weights, FEE_BPS)
     for stake in stakes:

@@ -26,12 +26,13 @@ from core.stock.vested import (
     Vintage,
     classic_payout,
     fee_on_gain,
+    market_view,
     match,
     offer,
     open_books,
+    position_view,
 )
 from core.stock.vested_fold import Diverged
-from core.stock.vested_views import market_view, position_view
 from tests.support.stock_ledger import Ledger
 
 TOKEN = 10**6

@@ -17,11 +17,12 @@ from core.stock.vested import (
     accepted_of,
     accrued,
     headroom,
+    market_view,
     match,
     offer,
     open_books,
+    position_view,
 )
-from core.stock.vested_views import market_view, position_view
 from tests.contracts.model.histories import Enter, History, NextBlock, generate
 from tests.contracts.model.narrator import FREEZE, Narrator, address
 from tests.contracts.model.parimutuel import SCALE, Model
