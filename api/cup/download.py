@@ -78,7 +78,7 @@ class Download:
             except TimeoutError:
                 return _abort(request, response)
             except psycopg.Error as error:
-                log.warning("export aborted", action="cup.export_aborted", why=error)
+                log.warning("aborted an export", action="cup.export_aborted", why=error)
                 if not response.prepared:
                     raise unavailable() from None
                 return _abort(request, response)

@@ -108,7 +108,7 @@ def _steps(base: str) -> list[GuideStep]:
             step=5,
             title="Signed trade",
             text="Sign this message with the wallet's key and send it. The same tradeId never trades twice, so you can "
-            "send a request again if its answer was lost.",
+            "send a request again if its response was lost.",
             request={"method": "POST", "url": f"{base}/trade", "body": {**trade, **signed}},
             message=requests.trade_message(_WALLET, "SLUG", "yes", 2500, "TRADE-ID", _ISSUED),
         ),

@@ -68,8 +68,8 @@ TOOLS = (
         "get_roulette_round",
         "get_api_cup_v1_roulette",
         "Live roulette round",
-        "The live spin: its number, phase, seconds to close, and 42 markets with true and crowd percentages. A wallet "
-        f"adds its own bets. {requests.ROUND_WORDS}",
+        "The live spin: its number, phase, seconds to close, and 42 markets with true and crowd percentages. If a "
+        f"wallet is given, its bets are included. {requests.ROUND_WORDS}",
     ),
     RestTool(
         "place_roulette_bet",
@@ -92,8 +92,8 @@ TOOLS = (
         "get_leaderboard",
         "get_api_cup_v1_leaderboard",
         "Leaderboard",
-        "The ranking by realized profit, all time or for an ISO week, of all wallets or of enrolled agents; `rule` "
-        "says what counts. A wallet adds its own rank.",
+        "Ranks all wallets, or only enrolled agents, by realized profit for all time or for an ISO week. `rule` says "
+        "what counts. If a wallet is given, `you` is its rank.",
     ),
 )
 

@@ -162,7 +162,9 @@ PocketKey = Annotated[
     ),
 ]
 RoundNo = Annotated[int, Field(ge=1, le=2**53, description="The live round's number.", strict=True), WHOLE]
-Simulate = Annotated[bool, Field(strict=True)]
+Simulate = Annotated[
+    bool, Field(strict=True, description="true: a dry run, which needs no signature and writes nothing.")
+]
 
 
 class Request(BaseModel):
@@ -195,7 +197,9 @@ class TradeRequest(Request):
     slug: Slug
     side: SideKey
     size_paper: PaperAmount
-    simulate: Annotated[Simulate, Field(description="true: a dry run, no signature, nothing written.")] = False
+    simulate: Annotated[
+        Simulate, Field(description="true: a dry run, which needs no signature and writes nothing.")
+    ] = False
     trade_id: Annotated[TradeId | None, Field(description="Needed for a real trade.")] = None
     issued_at: Annotated[IssuedAt | None, Field(description="Needed for a real trade.")] = None
     signature: Annotated[SignatureText | None, Field(description="Needed for a real trade.")] = None
@@ -216,7 +220,9 @@ class BetRequest(Request):
     wallet_address: Annotated[WalletAddress | None, Field(description="Needed for a real bet.")] = None
     bet_key: PocketKey
     stake_paper: PaperStake
-    simulate: Annotated[Simulate, Field(description="true: a dry run, no signature, nothing written.")] = False
+    simulate: Annotated[
+        Simulate, Field(description="true: a dry run, which needs no signature and writes nothing.")
+    ] = False
     round_no: Annotated[RoundNo | None, Field(description="Needed for a real bet: the live round.")] = None
     issued_at: Annotated[IssuedAt | None, Field(description="Needed for a real bet.")] = None
     signature: Annotated[SignatureText | None, Field(description="Needed for a real bet.")] = None

@@ -147,10 +147,10 @@ class CupService:
     async def getting_started(self, _request: None, _caller: str) -> bodies.GuideBody:
         return guide.body(self.meta(), self._settings.public_url)
 
-    async def wallet(self, request: requests.WalletRequest, _caller: str) -> bodies.WalletBody:
+    async def wallet(self, request: requests.WalletPath, _caller: str) -> bodies.WalletBody:
         async with self._pool.connection() as connection:
-            summary = await books.summary(connection, request.wallet_address)
-        return bodies.wallet_body(self.meta(), request.wallet_address, summary)
+            summary = await books.summary(connection, request.address)
+        return bodies.wallet_body(self.meta(), request.address, summary)
 
     async def markets(self, request: requests.MarketsQuery, _caller: str) -> bodies.MarketsBody:
         async with self._pool.connection() as connection:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any, TypeVar
 
 from aiohttp import web
@@ -23,7 +24,7 @@ from core.config import Settings
 DESCRIPTION = (
     "A paper-money tournament: every wallet claims 10,000 pUSDC once and uses it for paper markets and roulette. "
     "Real trades and bets need an EIP-191 signature; simulations do not. While the tournament is not running, every "
-    "path answers 409 `cup_closed`. Agents get the same operations as MCP tools at /api/cup/mcp. Unknown query "
+    "operation returns 409 `cup_closed`. Agents get the same operations as MCP tools at /api/cup/mcp. Unknown query "
     "parameters are listed in `meta.ignoredQuery`, each with the nearest known name."
 )
 BASE = "/api/cup/v1"
@@ -120,7 +121,7 @@ def _operations(rest: RestHandlers, service: CupService, download: Download) -> 
         ),
         _get(
             "/wallet/{address}",
-            rest.get(service.wallet, read_wallet),
+            rest.get(service.wallet, partial(read_path, model=requests.WalletPath)),
             "A wallet's balance and positions",
             bodies.WalletBody,
             path_parameters=requests.WalletPath,
@@ -260,10 +261,6 @@ class RestHandlers:
             return json_response(body, cache_control=NO_STORE)
 
         return handle
-
-
-def read_wallet(request: web.Request) -> requests.WalletRequest:
-    return requests.WalletRequest(walletAddress=read_path(request, requests.WalletPath).address)
 
 
 def read_quote(request: web.Request) -> tuple[str, requests.QuoteQuery]:

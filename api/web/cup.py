@@ -83,7 +83,7 @@ class CupPages:
             try:
                 shown = await values()
                 if owner is not None:
-                    wallet = await read(service, service.wallet, requests.WalletRequest(walletAddress=owner))
+                    wallet = await read(service, service.wallet, requests.WalletPath(address=owner))
             except Problem as problem:
                 return self._pages.render("cup_closed.html", path=path, problem=problem, title=title)
             now = int(time.time())

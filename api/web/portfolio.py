@@ -132,7 +132,7 @@ class PortfolioPage:
         await self._limits.take(OWNER_RATE, "positions-page", who, "This page can be loaded at most 60 times a minute.")
         before = request.query.get("before", "")
         older = int(before) if ID.fullmatch(before) else None
-        asked = requests.WalletRequest(walletAddress=owner)
+        asked = requests.WalletPath(address=owner)
         stock, agent, paper = await asyncio.gather(
             self._stock.owner_body(owner, STOCK_POSITIONS_SHOWN, older),
             self._agent_bets(owner),

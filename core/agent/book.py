@@ -304,7 +304,7 @@ def _since_stakes(spec: MarketSpec, feed: FeedTerms) -> int:
 def _check_times(spec: MarketSpec, feed: FeedTerms, opens_at: int, now: int) -> None:
     closes_at, ends_at = spec.closes_at, spec.ends_at
     if closes_at <= now:
-        raise Unlistable(f"Stakes would end at {closes_at}, but it is {now} already.")
+        raise Unlistable(f"Stakes would end at {closes_at}, but it is already {now}.")
     if closes_at <= opens_at:
         raise Unlistable(f"Stakes would end at {closes_at}, before they begin at {opens_at}.")
     if ends_at > now + MAX_AHEAD:
@@ -331,7 +331,7 @@ def _check_times(spec: MarketSpec, feed: FeedTerms, opens_at: int, now: int) -> 
     if closes_at - opens_at > longest:
         raise Unlistable(
             f"Stakes would be open for {closes_at - opens_at} s; the most allowed is {longest} s, the time in which "
-            "the answer can still change after stakes end."
+            "the outcome can still change after stakes end."
         )
 
 
@@ -339,7 +339,7 @@ def _closes_before(closes_at: int, moment: int, feed: FeedTerms) -> None:
     latest = moment - feed.memory - MARGIN
     if closes_at > latest:
         raise Unlistable(
-            f"Stakes would end at {closes_at}, while the answer is being measured; the latest allowed is {latest}."
+            f"Stakes would end at {closes_at}, while the outcome is being measured; the latest allowed is {latest}."
         )
 
 

@@ -75,7 +75,7 @@ def require_key(bet_key: str) -> None:
         raise Refusal(
             422,
             "invalid_bet_key",
-            "There is no outcome with this key; GET /roulette lists them.",
+            "No outcome has this key; GET /roulette lists the keys.",
             {"validKeys": list(wheel.OUTCOMES)},
         )
 
@@ -88,7 +88,7 @@ def require_bounds(stake_cents: int) -> None:
 
 
 def round_closed(round_no: int, live: RouletteRound | None) -> Refusal:
-    message = "Betting on this round is over, or it is not the live round; GET /roulette shows the live one."
+    message = "Betting on this round has ended, or it is not the live round; GET /roulette shows the live round."
     return Refusal(409, "round_closed", message, {"roundNo": round_no, "liveRoundNo": live.round_no if live else None})
 
 
@@ -224,7 +224,7 @@ async def _require_allowed(connection: Connection, bet: RouletteBet, balance_cen
     if already + bet.stake_cents > wheel.MAX_ROUND_CENTS:
         raise _out_of_bounds(
             f"A wallet can bet at most {text_of(wheel.MAX_ROUND_CENTS)} pUSDC on one round; "
-            f"this one has bet {text_of(already)} already."
+            f"this one has already bet {text_of(already)}."
         )
     require_funds(balance_cents, bet.stake_cents)
 

@@ -3,8 +3,6 @@ judges to the contracts."""
 
 from __future__ import annotations
 
-import asyncio
-
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -93,19 +91,6 @@ def test_numbers_end_below_the_last_that_fits() -> None:
         assert reading.round is not None
         assert reading.round.number == MAX_NUMBER
     assert run(prove_in_effect_at(FeedHead(round_id(1, 1)), round_id(1, 2**64 - 1), 5, endless)) is None
-
-
-def test_a_search_that_waits_for_its_reads_finds_the_same() -> None:
-    phases = [[10, 20, 30], [25, 35]]
-    rounds = tape(phases)
-
-    async def read(wanted: int) -> Round | None:
-        await asyncio.sleep(0)
-        return rounds.get(wanted)
-
-    for time in range(0, 45, 5):
-        found = asyncio.run(in_effect_at(head(phases), time, read))
-        assert found == run(in_effect_at(head(phases), time, memory(rounds.get)))
 
 
 def test_what_settles_and_what_it_says() -> None:
