@@ -24,7 +24,7 @@ from msgspec import UNSET
 from api.caching import TimedValue
 from api.cup import bodies, guide, requests
 from api.cup.boards import Boards
-from api.cup.trades import Batcher, CheckedTrade, SignedTrade, check_trades
+from api.cup.trades import Batcher, CheckedTrade, check_trades, message_of
 from api.limits import RateLimits, network
 from api.operations import Body, Json
 from api.problems import Problem, invalid_part, unavailable
@@ -40,7 +40,6 @@ from core.log import get_logger
 log = get_logger(__name__)
 
 WRITES_EACH_WALLET = RateLimitItemPerSecond(30, 10)
-REPLAYS_EACH_CALLER = RateLimitItemPerMinute(6000)
 
 # Wallets and paper money are free, and ledger rows are kept for ever. So one address may write as much as a hall full
 # of players would, a network twice that, and all claims together at most a tenth of a gigabyte a day.
@@ -98,7 +97,7 @@ class CupService:
         self._limits = limits
         self._boards = Boards(pool)
         self._wheel: tuple[rounds.RouletteRound | None, TimedValue[ShownWheel]] = (None, TimedValue(self._read_wheel))
-        self._checks: Batcher[SignedTrade, CheckedTrade] = Batcher(partial(check_trades, pool))
+        self._checks: Batcher[PaperOrder, CheckedTrade] = Batcher(partial(check_trades, pool))
         self._trades: Batcher[PaperOrder, PaperReceipt] = Batcher(self._place_trades)
 
     def meta(self) -> bodies.Meta:
@@ -239,20 +238,17 @@ class CupService:
         )
 
     async def trade(self, request: requests.TradeRequest, caller: str) -> bodies.TradeBody:
-        signed = _signed_trade(request)
-        if request.simulate or signed is None:
+        order = _signed_order(request)
+        if request.simulate or order is None:
             return await self._unsigned_trade(request)
-        order = signed.order
-        seen = await self._checks.ask(signed)
+        seen = await self._checks.ask(order)
         if seen.market is None:
             raise books.no_market()
         seen.market.outcome(order.side)
         if not seen.signed:
-            raise _mismatch(signed.message)
+            raise _mismatch(message_of(order))
         if seen.earlier is not None:
-            receipt = seen.earlier.receipt(order, seen.market)
-            await self._take_replay(caller)
-            return self._traded(receipt)
+            return self._traded(seen.earlier.receipt(order, seen.market))
         self._require_in_window(order.issued_at)
         await self._take_write("cup_trade", order.wallet, caller)
         # Checked before the batch: a trade that waits for locks there keeps all later trades waiting.
@@ -313,7 +309,6 @@ class CupService:
         async with self._pool.connection() as connection:
             done = await betting.find_receipt(connection, bet)
         if done is not None:
-            await self._take_replay(caller)
             return bodies.BetBody(meta=self.meta(), receipt=bodies.bet_receipt(done))
         self._require_in_window(request.issued_at)
         await self._take_write("cup_bet", request.wallet_address, caller)
@@ -382,9 +377,6 @@ class CupService:
         message = "One {} can make at most {:,} trades and bets a minute."
         await self._take("cup_write", caller, WRITES_EACH_CALLER, WRITES_EACH_NETWORK, message)
 
-    async def _take_replay(self, caller: str) -> None:
-        await self._limits.take(REPLAYS_EACH_CALLER, "cup_replay", caller, "Too many replays from this address.")
-
     def _require_in_window(self, issued_at: str) -> None:
         if not requests.in_window(issued_at, now_utc()):
             raise Problem(
@@ -419,16 +411,14 @@ def _problem(refusal: Refusal) -> Problem:
     return Problem(refusal.status, refusal.code, refusal.message, extra=refusal.extra)
 
 
-def _signed_trade(request: requests.TradeRequest) -> SignedTrade | None:
-    """Return a real trade with its signature, or None if a field of a real trade is missing."""
+def _signed_order(request: requests.TradeRequest) -> PaperOrder | None:
+    """Return the order, or None if a field of a real trade is missing."""
     wallet, trade_id = request.wallet_address, request.trade_id
     issued_at, signature = request.issued_at, request.signature
     if wallet is None or trade_id is None or issued_at is None or signature is None:
         return None
     raw = requests.signature_bytes(signature) or b""
-    order = PaperOrder(trade_id, wallet, request.slug, request.side, request.size_paper, issued_at, raw)
-    message = requests.trade_message(wallet, request.slug, request.side, request.size_paper, trade_id, issued_at)
-    return SignedTrade(order, message)
+    return PaperOrder(trade_id, wallet, request.slug, request.side, request.size_paper, issued_at, raw)
 
 
 async def _live(connection: Connection) -> rounds.RouletteRound:

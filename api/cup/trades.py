@@ -70,14 +70,6 @@ class Batcher(Generic[Q, A]):
 
 
 @dataclass(frozen=True, slots=True)
-class SignedTrade:
-    """A trade as received, and the message that its wallet must have signed."""
-
-    order: PaperOrder
-    message: str
-
-
-@dataclass(frozen=True, slots=True)
 class CheckedTrade:
     """A trade's check. `market` is None for an unknown slug; `earlier` is the trade placed with the same id, if any."""
 
@@ -86,22 +78,29 @@ class CheckedTrade:
     earlier: PlacedTrade | None
 
 
-async def check_trades(pool: ConnectionPool, trades: Sequence[SignedTrade]) -> list[CheckedTrade | Exception]:
+def message_of(order: PaperOrder) -> str:
+    """Return the message that the order's wallet must have signed."""
+    return requests.trade_message(
+        order.wallet, order.slug, order.side, order.size_cents, order.trade_id, order.issued_at
+    )
+
+
+async def check_trades(pool: ConnectionPool, orders: Sequence[PaperOrder]) -> list[CheckedTrade | Exception]:
     """Check trades before anything is written. Signatures are checked in a thread, off the event loop."""
-    signed, (markets, earlier) = await asyncio.gather(asyncio.to_thread(_signed, trades), _read(pool, trades))
+    signed, (markets, earlier) = await asyncio.gather(asyncio.to_thread(_signed, orders), _read(pool, orders))
     return [
-        CheckedTrade(right, markets.get(trade.order.slug), earlier.get(trade.order.trade_id))
-        for trade, right in zip(trades, signed, strict=True)
+        CheckedTrade(right, markets.get(order.slug), earlier.get(order.trade_id))
+        for order, right in zip(orders, signed, strict=True)
     ]
 
 
 async def _read(
-    pool: ConnectionPool, trades: Sequence[SignedTrade]
+    pool: ConnectionPool, orders: Sequence[PaperOrder]
 ) -> tuple[dict[str, PaperMarket], dict[str, PlacedTrade]]:
     async with pool.connection() as connection:
-        markets = await books.find_all(connection, list({trade.order.slug for trade in trades}))
-        return markets, await trading.find_trades(connection, [trade.order.trade_id for trade in trades])
+        markets = await books.find_all(connection, {order.slug for order in orders})
+        return markets, await trading.find_trades(connection, [order.trade_id for order in orders])
 
 
-def _signed(trades: Sequence[SignedTrade]) -> list[bool]:
-    return [requests.signer_of(trade.message, trade.order.signature) == trade.order.wallet for trade in trades]
+def _signed(orders: Sequence[PaperOrder]) -> list[bool]:
+    return [requests.signer_of(message_of(order), order.signature) == order.wallet for order in orders]
