@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from decimal import Decimal
 from functools import cache
@@ -31,25 +31,26 @@ Paper = Annotated[Decimal, Described(description="pUSDC.")]
 B = TypeVar("B", bound=Body)
 
 
+_SHOWN: Final[dict[type, Callable[[Any], str]]] = {bytes: hex_of, datetime: iso_datetime}
+
+
 def shown(body: type[B], source: object, **more: Any) -> B:
     """Build a body from `more` and, for the other fields, the attributes of `source`: the field `size_paper` from
     `size_cents`, all others from the attribute of the same name. Bytes become hex, moments ISO-8601."""
-    return body(**{name: _shown_field(source, name) for name in _required(body) if name not in more}, **more)
+    for name, attribute in _attributes(body):
+        if name not in more:
+            value = getattr(source, attribute)
+            if attribute != name and value is not None:
+                value = number_of(value)
+            show = _SHOWN.get(type(value))
+            more[name] = value if show is None else show(value)
+    return body(**more)
 
 
 @cache
-def _required(body: type[Body]) -> tuple[str, ...]:
-    return tuple(each.name for each in msgspec.structs.fields(body) if each.required)
-
-
-def _shown_field(source: object, name: str) -> Any:
-    if name.endswith("_paper"):
-        cents = getattr(source, f"{name.removesuffix('_paper')}_cents")
-        return None if cents is None else number_of(cents)
-    value = getattr(source, name)
-    if isinstance(value, bytes):
-        return hex_of(value)
-    return iso_datetime(value) if isinstance(value, datetime) else value
+def _attributes(body: type[Body]) -> list[tuple[str, str]]:
+    required = [each.name for each in msgspec.structs.fields(body) if each.required]
+    return [(name, name.removesuffix("_paper") + "_cents" if name.endswith("_paper") else name) for name in required]
 
 
 class CupError(Body):
