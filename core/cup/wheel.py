@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import itertools
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -129,20 +128,11 @@ def commitment_of(seed: bytes) -> bytes:
 
 def pocket_of(seed: bytes, round_no: int, beacon_hash: bytes) -> int:
     """Return the pocket that the seed and the beacon determine. It is the first 32-bit word (big-endian) of
-    HMAC-SHA256(seed, "roundNo:beaconHash") that is below the fair bound, mod 37.
-
-    The beacon hash is written as 0x and lower-case hex. If all eight words are at or above the bound (less than once in
-    10**60), ":1", ":2" and so on are appended to the message until a word is below the bound.
-    """
-    message = f"{round_no}:{hex_of(beacon_hash)}"
-    for again in itertools.count():
-        numbered = message if again == 0 else f"{message}:{again}"
-        digest = hmac.new(seed, numbered.encode(), hashlib.sha256).digest()
-        for start in range(0, 32, 4):
-            word = int.from_bytes(digest[start : start + 4])
-            if word < _FAIR_BELOW:
-                return word % POCKETS
-    raise AssertionError("unreachable")
+    HMAC-SHA256(seed, "roundNo:beaconHash") that is below the fair bound, mod 37. The beacon hash is written as 0x and
+    lower-case hex. All eight words are too high less than once in 10**60."""
+    digest = hmac.new(seed, f"{round_no}:{hex_of(beacon_hash)}".encode(), hashlib.sha256).digest()
+    words = (int.from_bytes(digest[at : at + 4]) for at in range(0, 32, 4))
+    return next(word for word in words if word < _FAIR_BELOW) % POCKETS
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import itertools
 from collections import Counter
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -173,16 +172,6 @@ def test_words_that_would_favour_low_pockets_are_passed_over(monkeypatch: pytest
             assert wheel.pocket_of(seed, number, beacon) == fair % 37
             passed_over += words[0] >= below
     assert passed_over > 100
-
-
-def test_when_no_word_is_fair_the_message_is_hashed_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    seed, beacon, below = bytes(range(32)), bytes(range(32, 64)), 37 * (2**28 // 37)
-    monkeypatch.setattr(wheel, "_FAIR_BELOW", below)
-    for number in range(50):
-        shown = (f"{number}:0x{beacon.hex()}" + (f":{again}" if again else "") for again in itertools.count())
-        digests = (hmac.new(seed, each.encode(), hashlib.sha256).digest() for each in shown)
-        words = (int.from_bytes(digest[at : at + 4]) for digest in digests for at in range(0, 32, 4))
-        assert wheel.pocket_of(seed, number, beacon) == next(word for word in words if word < below) % 37
 
 
 STAKES = st.lists(
