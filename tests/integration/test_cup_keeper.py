@@ -29,10 +29,9 @@ from keeper.run import JobRun, Keeper, KeeperChain
 from tests.conftest import StartAnvil
 from tests.support.cup_rig import (
     CHAIN_ID,
-    LIST_AGENT_MARKET,
     WEIGHT,
     Signer,
-    agent_market_row,
+    listed_market,
     now,
     settings_for,
     specification,
@@ -73,7 +72,8 @@ class ManualKeeper:
         target = target_musd * 10**14 if kind is MarketKind.THRESHOLD else 0
         spec = specification(kind, target=target)
         words = draft_document(spec, SOURCE.key)
-        self.sql(LIST_AGENT_MARKET, *agent_market_row(market_key(words.id), spec, slug=words.id))
+        query, values = listed_market(market_key(words.id), spec, slug=words.id)
+        self.sql(query, *values)
         return words.id
 
     def indexed_to(self, number: int, *, finalized: int) -> None:

@@ -38,7 +38,7 @@ from relayer.transactions import Candidate
 from scripts._status.__main__ import concerns
 from scripts._status.__main__ import read as read_facts
 from tests.conftest import Anvil, StartAnvil
-from tests.support.cup_rig import LIST_AGENT_MARKET, agent_market_row, specification
+from tests.support.cup_rig import listed_market, specification
 from tests.support.outbox_history import history
 from tests.support.relayer_rig import QUICK, Rig, rigged
 from tests.waiting import until
@@ -605,7 +605,8 @@ async def test_an_event_that_could_not_be_written_is_written_later(rig: Rig) -> 
         return bool(await events())
 
     async with rig.pool.connection() as holder:
-        await holder.execute(LIST_AGENT_MARKET.encode(), agent_market_row(key, specification()))
+        query, values = listed_market(key, specification())
+        await holder.execute(query.encode(), values)
         await holder.execute("INSERT INTO agent_outcome SELECT %s, generate_series(0, 1), 0, 0, 0, 0", (key,))
         await holder.execute(
             "INSERT INTO agent_trade (wallet, idem_hash, market_id, outcome, amount, bet_hash, nonce, intent_id)"

@@ -8,7 +8,7 @@ import json
 import uuid
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -46,16 +46,6 @@ UNACCOUNTED = (
 WEIGHT = 10 * 10**6
 """Units of virtual weight of every outcome that is listed here."""
 
-LIST_AGENT_MARKET = (
-    "INSERT INTO agent_market (index, market_id, kind, feed, target, bounds, early_resolvable, published, max_age,"
-    " opens_at, closes_at, start_at, ends_at, early_from, settles_after, voids_after, outcomes, weights, slug,"
-    " listed_tx, lister, fee_bps, pot_cap, metadata, staked, net_pool, stakes, late_payments, paid_out, paid_shares,"
-    " given_back, status, listed_block, listed_log_index, listed_at, updated_block) "
-    "VALUES ((SELECT COALESCE(max(index), 0) + 1 FROM agent_market), %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s,"
-    " %s, %s, %s, %s, %s, %s, %s, %s, 200, 1000000000, '', 0, 0, 0, 0, 0, 0, 0, 1, 1, 0, 1, 1)"
-)
-"""As the indexer writes it when the market is listed; its values are those of `agent_market_row`."""
-
 
 def now() -> datetime:
     return datetime.now(UTC)
@@ -90,29 +80,20 @@ def specification(
     )
 
 
-def agent_market_row(key: bytes, spec: Specification, outcomes: int = 2, slug: str | None = None) -> tuple[Any, ...]:
-    return (
-        key,
-        int(spec.kind),
-        spec.feed,
-        spec.target,
-        list(spec.bounds),
-        spec.early_resolvable,
-        spec.published,
-        spec.max_age,
-        spec.opens_at,
-        spec.closes_at,
-        spec.start_at,
-        spec.ends_at,
-        spec.early_from,
-        spec.settles_after,
-        spec.voids_after,
-        outcomes,
-        [WEIGHT] * outcomes,
-        slug,
-        b"\x02" * 32,
-        spec.feed,
-    )
+def listed_market(key: bytes, spec: Specification, outcomes: int = 2, slug: str | None = None) -> tuple[str, list[Any]]:
+    """Return the statement with which the indexer writes a market that was listed, and its values."""
+    nothing = ("staked", "net_pool", "stakes", "late_payments", "paid_out", "paid_shares", "given_back")
+    row = {
+        **asdict(spec),
+        **dict.fromkeys((*nothing, "listed_log_index"), 0),
+        **dict.fromkeys(("status", "listed_block", "listed_at", "updated_block"), 1),
+        **{"market_id": key, "slug": slug, "kind": int(spec.kind), "bounds": list(spec.bounds), "metadata": ""},
+        **{"outcomes": outcomes, "weights": [WEIGHT] * outcomes, "fee_bps": 200, "pot_cap": 10**9},
+        **{"lister": spec.feed, "listed_tx": b"\x02" * 32},
+    }
+    number = "(SELECT COALESCE(max(index), 0) + 1 FROM agent_market)"
+    marks = ", ".join(["%s"] * len(row))
+    return f"INSERT INTO agent_market (index, {', '.join(row)}) VALUES ({number}, {marks})", list(row.values())
 
 
 @dataclass(frozen=True)
@@ -206,7 +187,8 @@ class Cup:
             sides = tuple(replace(side, key=f"b{position}") for position, side in enumerate(sides))
         market = replace(market, slug=slug, market_id=slug, question=f"Will {slug} happen?", sides=sides)
         async with self._database() as connection:
-            await connection.execute(LIST_AGENT_MARKET.encode(), agent_market_row(key, spec, outcomes, slug))
+            query, values = listed_market(key, spec, outcomes, slug)
+            await connection.execute(query.encode(), values)
             assert await books.add(connection, key, market)
         return slug
 
