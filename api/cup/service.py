@@ -12,13 +12,7 @@ from functools import partial
 from typing import Any, TypeVar, cast
 
 import psycopg
-from limits import (
-    RateLimitItem,
-    RateLimitItemPerDay,
-    RateLimitItemPerHour,
-    RateLimitItemPerMinute,
-    RateLimitItemPerSecond,
-)
+from limits import RateLimitItem, parse
 from msgspec import UNSET
 
 from api.caching import TimedValue
@@ -39,17 +33,17 @@ from core.log import get_logger
 
 log = get_logger(__name__)
 
-WRITES_EACH_WALLET = RateLimitItemPerSecond(30, 10)
+WRITES_EACH_WALLET = parse("30 per 10 second")
 
 # Wallets and paper money are free, and ledger rows are kept for ever. So one address may write as much as a hall full
 # of players would, a network twice that, and all claims together at most a tenth of a gigabyte a day.
-CLAIMS_EACH_CALLER = RateLimitItemPerDay(500)
-ENROLMENTS_EACH_CALLER = RateLimitItemPerDay(500)
-WRITES_EACH_CALLER = RateLimitItemPerMinute(600)
-CLAIMS_EACH_NETWORK = RateLimitItemPerDay(1_000)
-ENROLMENTS_EACH_NETWORK = RateLimitItemPerDay(1_000)
-WRITES_EACH_NETWORK = RateLimitItemPerMinute(1_200)
-CLAIMS_OF_ALL = RateLimitItemPerHour(5_000)
+CLAIMS_EACH_CALLER = parse("500/day")
+ENROLMENTS_EACH_CALLER = parse("500/day")
+WRITES_EACH_CALLER = parse("600/minute")
+CLAIMS_EACH_NETWORK = parse("1000/day")
+ENROLMENTS_EACH_NETWORK = parse("1000/day")
+WRITES_EACH_NETWORK = parse("1200/minute")
+CLAIMS_OF_ALL = parse("5000/hour")
 
 HISTORY = 20
 # The pools on the wheel are a sum over all bets; one reading is shared for this long.
@@ -62,7 +56,7 @@ _BUSY_PAUSES = (0.01,) * 10 + (0.1,) * 99
 R = TypeVar("R")
 T = TypeVar("T")
 B = TypeVar("B", bound=Body)
-# A method that answers a request; the second argument is the caller, for rate limits.
+# A method of the service; the second argument is the caller, for rate limits.
 ServiceMethod = Callable[[R, str], Awaitable[B]]
 
 

@@ -342,7 +342,7 @@ async def test_bets_that_come_too_late_do_not_hold_up_the_draw(cup: Cup, monkeyp
         refused = 0
         async with await connect(cup.database_url) as connection:
             while not drawn.is_set():
-                with pytest.raises(Refusal, match="over"):
+                with pytest.raises(Refusal, match="ended"):
                     await betting.place(connection, bet_of(signer), now)
                 refused += 1
         return refused
@@ -383,7 +383,7 @@ async def test_the_bets_of_a_round_are_fixed_before_its_beacon_exists(cup: Cup) 
         assert (shown["betsHash"], shown["pocket"]) == ("0x" + closed.bets_hash.hex(), None)
         # An API whose clock is late, as the operator may say of his own.
         bet = betting.RouletteBet(late.address, live.round_no, "num:7:yes", 1000, "", b"")
-        with pytest.raises(Refusal, match="over"):
+        with pytest.raises(Refusal, match="ended"):
             await betting.place(connection, bet, lambda: now() - timedelta(seconds=70))
     done = await cup.finish_round(live.round_no)
     assert done.bets_hash == closed.bets_hash
