@@ -40,11 +40,11 @@ class Submission(ABC, Generic[Answer]):
     """A signed bet that one request submitted, with the surface's part of each step. A step returns an answer or raises
     a refusal.
 
-    `escape_kit`: the call that places the bet, if anyone may send it. Retriable refusals show the call.
+    `release`: ends the bet's place among those being checked. A step calls it before it waits for a receipt.
     """
 
     key: BetKey
-    escape_kit: Mapping[str, Any] | None = None
+    release: Callable[[], None] = staticmethod(lambda: None)
 
     @abstractmethod
     def too_many(self) -> Problem:
@@ -53,11 +53,7 @@ class Submission(ABC, Generic[Answer]):
     @abstractmethod
     async def check(self) -> Answer | Intent:
         """Check the bet and store an attempt. Return the attempt's intent, or the answer if the outcome is already
-        known.
-
-        Before a refusal, check whether the bet has landed: the effects of the landed bet may be the reason for the
-        refusal.
-        """
+        known."""
 
     @abstractmethod
     def wait_seconds(self) -> float:
@@ -81,13 +77,17 @@ class Submission(ABC, Generic[Answer]):
         """Return the answer while this attempt has no result."""
 
     @abstractmethod
+    async def landed_meanwhile(self, refusal: Problem) -> Answer | None:
+        """Return the answer if the bet has landed although it would be refused, or None. The landed bet's own effects
+        may be the reason for the refusal."""
+
+    @abstractmethod
     def is_settled(self, refusal: Problem) -> bool:
         """Return whether a refusal is final because no attempt to place the bet can contradict it."""
 
-    async def landed_meanwhile(self) -> Answer | None:
-        """Return the answer if the bet landed during the check, or None. A surface overrides this if its check does not
-        look for landed bets."""
-        return None
+    @abstractmethod
+    def escape_kit_for(self, refusal: Problem) -> Mapping[str, Any] | None:
+        """Return the call that places the bet, if the refusal should show it so that the payer can send it."""
 
 
 class Payments:
@@ -105,21 +105,27 @@ class Payments:
 
     async def run(self, request: web.Request, submission: Submission[Answer]) -> Answer:
         """Take a submission through all steps, and answer with the outcome of its bet."""
-        with self._checking_slot(request, submission) as release:
+        with self._checking_slot(request, submission):
             try:
-                found = await submission.check()
-                if not isinstance(found, Intent):
-                    return found
-                release()  # an accepted bet waits for its block without a slot
-                return await self._outcome(submission, found)
+                return await self._answer(submission)
             except Problem as refusal:
                 _add_escape_kit(refusal, submission)
                 if submission.is_settled(refusal):
                     raise
-                answer = await submission.landed_meanwhile()
-                if answer is not None:
-                    return answer
                 raise await self._mark_if_not_final(refusal, submission.key) from None
+
+    async def _answer(self, submission: Submission[Answer]) -> Answer:
+        try:
+            found = await submission.check()
+            if not isinstance(found, Intent):
+                return found
+            submission.release()  # an accepted bet waits for its block without a place
+            return await self._outcome(submission, found)
+        except Problem as refusal:
+            answer = await submission.landed_meanwhile(refusal)
+            if answer is None:
+                raise
+            return answer
 
     async def _outcome(self, submission: Submission[Answer], intent: Intent) -> Answer:
         intent = await self._result(intent, submission.wait_seconds())
@@ -139,11 +145,11 @@ class Payments:
         return intent
 
     @contextlib.contextmanager
-    def _checking_slot(self, request: web.Request, submission: Submission[Answer]) -> Iterator[Callable[[], None]]:
-        """Hold a slot among the payments being checked; yield a function that releases it early."""
+    def _checking_slot(self, request: web.Request, submission: Submission[Answer]) -> Iterator[None]:
+        """Hold a place among the payments being checked, until the block ends or the submission releases it."""
         try:
-            with self._limiter.place(caller_ip(request, self._settings)) as release:
-                yield release
+            with self._limiter.place(caller_ip(request, self._settings)) as submission.release:
+                yield
         except LimiterFull:
             refusal = submission.too_many()
             _add_escape_kit(refusal, submission)
@@ -166,10 +172,15 @@ class Payments:
 
 
 def _add_escape_kit(refusal: Problem, submission: Submission[Any]) -> None:
-    # A caller over a rate limit learns nothing about the bet, and pages tell the two apart by the kit.
-    is_rate_limit = refusal.code == "rate_limited" and "retryAfter" in refusal.extra
-    if submission.escape_kit is not None and is_retriable(refusal) and not is_rate_limit:
-        refusal.extra.setdefault("escapeKit", submission.escape_kit)
+    kit = submission.escape_kit_for(refusal)
+    if kit is not None:
+        refusal.extra["escapeKit"] = kit
+
+
+def asks_to_retry(refusal: Problem) -> bool:
+    """Return whether a refusal says that this bet may succeed later. A caller over a rate limit learns nothing about
+    the bet."""
+    return is_retriable(refusal) and not (refusal.code == "rate_limited" and "retryAfter" in refusal.extra)
 
 
 def is_retriable(refusal: Problem) -> bool:

@@ -154,14 +154,16 @@ def check_room(bet: StockBet, facts: ChainFacts) -> None:
         )
 
 
-def check_wallet(relayed: RelayedBet, facts: ChainFacts) -> None:
+CONTRACT_SIGNER = "contract_signer"
+
+
+def check_wallet(facts: ChainFacts) -> None:
     if facts.signer_has_code:
         raise Problem(
             400,
-            "contract_signer",
+            CONTRACT_SIGNER,
             "The signing wallet is a smart contract; gasless bets need a regular wallet's signature. Send the call "
             "in escapeKit yourself: the token asks your wallet to confirm the signature (ERC-1271).",
-            extra={"escapeKit": relayed.signed.escape_kit},
         )
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable
-from typing import Annotated, Literal
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Annotated, Any, Literal
 
 from aiohttp import web
 from limits import parse
@@ -24,7 +24,7 @@ from api.head import chain_now
 from api.limits import blocked_region, caller_ip
 from api.operations import Body
 from api.payments.attempts import Attempt, BetKey, Funds, FundsReserved
-from api.payments.pipeline import READ_SECONDS, Payments, Submission, is_retriable
+from api.payments.pipeline import READ_SECONDS, Payments, Submission, asks_to_retry, is_retriable
 from api.problems import Problem
 from api.requests import read_json, validated_body
 from api.stock import bets, checks
@@ -151,12 +151,12 @@ class RelaySubmission(Submission[RelayBody]):
 
     def __init__(self, relay: Relay, relayed: RelayedBet, blocked: Problem | None, until: float) -> None:
         self.key = relayed.key
-        self.escape_kit = relayed.signed.escape_kit
         self._relay = relay
         self._relayed = relayed
         self._blocked = blocked
         self._until = until
         self._attempts = 0  # found, or made by this request
+        self._facts: ChainFacts | None = None  # by which the bet may be refused; None once it is accepted
         self._contracts = relay.sources.contracts
         self._client = relay.sources.client
         self._request_seconds = relay.settings.rpc_request_path_timeout_seconds
@@ -180,41 +180,28 @@ class RelaySubmission(Submission[RelayBody]):
             return await self._accepted(known)
         if self._blocked is not None:
             raise self._blocked
-        bet, facts = relayed.bet, await self._facts()
+        bet, facts = relayed.bet, await self._read_facts()
+        self._facts = facts
         checks.check_bounds(bet, facts)
-        if facts.authorization_used and relayed.is_signed:
-            checks.check_domain(relayed)
-            if (tx := await self._find_transaction(facts.block, spent=True)) is not None:
-                return await self._confirmed(tx)  # even if its market has closed or it has expired
         now = chain_now(facts.timestamp)
-        try:
-            checks.check_window(bet, facts.timestamp, now)
-            checks.check_market(bet, facts, now)
-            checks.check_halt(self._halt_reason())
-            checks.check_room(bet, facts)
-        except Problem:
-            # The index may have the bet in a newer block than that of the facts.
-            if relayed.is_signed and not facts.authorization_used and facts.market is not None:
-                checks.check_domain(relayed)
-                if (tx := await self._find_transaction(facts.block)) is not None:
-                    return await self._confirmed(tx)
-            raise
-        checks.check_wallet(relayed, facts)
+        checks.check_window(bet, facts.timestamp, now)
+        checks.check_market(bet, facts, now)
+        checks.check_halt(self._halt_reason())
+        checks.check_room(bet, facts)
+        checks.check_wallet(facts)
         checks.check_domain(relayed)
         checks.check_signature(relayed, self._relay.token)
-        await self._relay.limits.take(RELAY_RATE, "relay-signer", bet.signer.lower(), checks.TOO_MANY)
         checks.check_unused(facts)
-        try:
-            checks.check_balance(bet, facts)
-            checks.check_call(facts)
-        except Problem:
-            if (tx := await self._find_transaction(facts.block)) is not None:
-                return await self._confirmed(tx)
-            raise
+        # Not counted for a used signature: a stranger can copy it from the chain.
+        await self._relay.limits.take(RELAY_RATE, "relay-signer", bet.signer.lower(), checks.TOO_MANY)
+        checks.check_balance(bet, facts)
+        checks.check_call(facts)
         await self._check_lanes()
-        return await self._accepted(await self._enqueue(Funds(facts.balance, facts.block)))
+        attempt = await self._enqueue(Funds(facts.balance, facts.block))
+        self._facts = None
+        return await self._accepted(attempt)
 
-    async def _facts(self) -> ChainFacts:
+    async def _read_facts(self) -> ChainFacts:
         if self._client is None or self._contracts is None:
             raise checks.relayer_unavailable()
         try:
@@ -304,11 +291,25 @@ class RelaySubmission(Submission[RelayBody]):
             raise checks.outcome_unknown()
         return relay_body(self._relayed, intent.tx_hash, "pending")
 
+    async def landed_meanwhile(self, refusal: Problem) -> RelayBody | None:
+        # Only the payer's signature is worth a search: by it the bet is confirmed even if its market has closed, its
+        # validity is over, or the index has it in a block that is newer than that of the facts.
+        if self._facts is None or not self._relayed.is_signed:
+            return None
+        checks.check_domain(self._relayed)
+        tx = await self._find_transaction(self._facts.block, spent=self._facts.authorization_used)
+        return None if tx is None else await self._confirmed(tx)
+
     def is_settled(self, refusal: Problem) -> bool:
         # Without an attempt, a retriable refusal needs no mark, and a stranger's signature can never place the bet. But
         # another request may have made an attempt in the meantime.
         is_clear = not self._attempts and (is_retriable(refusal) or not self._relayed.is_signed)
         return is_clear or refusal.extra.get("receipt") == "confirmed"
+
+    def escape_kit_for(self, refusal: Problem) -> Mapping[str, Any] | None:
+        # A contract wallet, whose bets are not relayed, can send the call by itself.
+        carries = asks_to_retry(refusal) or refusal.code == checks.CONTRACT_SIGNER
+        return self._relayed.signed.escape_kit if carries else None
 
     # ------------------------------------------------------------ on the chain
 
@@ -328,6 +329,7 @@ class RelaySubmission(Submission[RelayBody]):
             raise checks.outcome_unknown() from None
 
     async def _confirmed(self, tx: bytes, block: int | None = None) -> RelayBody:
+        self.release()
         return relay_body(self._relayed, tx, "confirmed", block=block, position=await self._position(tx))
 
     async def _position(self, tx: bytes) -> str | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Any, NoReturn, cast
+from typing import Any, NoReturn
 from unittest.mock import MagicMock
 
 import pytest
@@ -15,7 +15,7 @@ from api.agent.trade.rates import TRADE_RATE
 from api.agent.trade.records import ATTEMPTS
 from api.agent.trade.trading import TradeSubmission
 from api.limits import ConcurrencyLimiter
-from api.payments.pipeline import Payments, Submission, _add_escape_kit
+from api.payments.pipeline import Payments
 from api.problems import Problem
 from core.contracts.statuses import RefundReason
 from core.outbox import EXPIRED, OVERTAKEN, PAYER_REASONS, Intent, IntentState, MinedOutcome
@@ -105,9 +105,10 @@ def test_retrying_as_asked_does_not_use_up_the_wallets_minute(refusal: Problem) 
 
 
 def test_a_duplicate_does_not_carry_the_call_that_would_bet_twice() -> None:
-    refusal = trade_refusals.duplicate_in_flight(TX)
-    _add_escape_kit(refusal, cast("Submission[Any]", SimpleNamespace(escape_kit={"function": "settle"})))
-    assert refusal.extra["escapeKit"] is None
+    trade = submission()
+    trade._escape_kit = {"function": "settle"}
+    assert trade.escape_kit_for(trade_refusals.duplicate_in_flight(TX)) is None
+    assert trade.escape_kit_for(trade_refusals.funds_reserved(1)) is trade._escape_kit
 
 
 def fits_in_the_wallets_minute(refusal: Problem) -> bool:
@@ -148,7 +149,7 @@ def test_every_refund_says_why(reason: RefundReason) -> None:
 async def test_a_wallet_that_the_relayer_limits_gets_the_call_to_send_itself(reason: str) -> None:
     kit = {"to": "0x" + "11" * 20, "data": "0x12", "chainId": 8453, "expiresAt": 2}
     trade = submission()
-    trade.escape_kit = kit
+    trade._escape_kit = kit
 
     async def check() -> NoReturn:
         raise trade_refusals.refused(intent(reason))

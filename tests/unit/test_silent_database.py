@@ -14,7 +14,7 @@ from api.limits import ConcurrencyLimiter
 from api.payments.pipeline import Payments
 from api.problems import Problem
 from api.stock.bets import ATTEMPTS
-from api.stock.relay import Relay, RelaySubmission
+from api.stock.relay import Relay, RelayBody, RelaySubmission
 from core.outbox import Intent, IntentState
 from tests.support.signed_bets import CHAIN, relayed
 from tests.waiting import PATIENCE
@@ -81,3 +81,21 @@ async def test_a_bet_that_cannot_be_enqueued_is_unavailable_and_not_unknown() ->
         await relay.payments.run(make_mocked_request("POST", "/"), bet)
     assert (refused.value.status, refused.value.code) == (503, "relay_unavailable")
     assert refused.value.extra["escapeKit"]
+
+
+async def test_a_landed_bet_waits_for_its_receipt_without_a_place_among_those_being_checked() -> None:
+    context, sources = parts()
+    context.payments = ConcurrencyLimiter(1, 1)
+    context.settings.trust_proxy = False
+    relay = Relay(context, sources)
+    bet = RelaySubmission(relay, relayed(1), None, 0.0)
+
+    async def check() -> RelayBody:
+        return await bet._confirmed(bytes(32))
+
+    async def position(_tx: bytes) -> None:
+        with context.payments.place("198.51.100.7"):  # raises LimiterFull if the bet still has its place
+            pass
+
+    bet.check, bet._position = check, position  # type: ignore[method-assign]
+    assert (await relay.payments.run(make_mocked_request("POST", "/"), bet)).receipt == "confirmed"

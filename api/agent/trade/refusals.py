@@ -92,14 +92,12 @@ def authorization_taken() -> Problem:
 
 
 def duplicate_in_flight(first: bytes) -> Problem:
-    """Refuse a bet while the same bet is in flight under another key. `first`: the hash of that bet. Without an escape
-    kit, since sending that would bet twice."""
+    """Refuse a bet while the same bet is in flight under another key. `first`: the hash of that bet."""
     trade = hex_of(first)
     return _retry(
         "The same bet by this wallet is still settling under another idemKey.",
         f"Wait for trade {trade} to settle, or send this again after a minute to bet once more.",
         tradeId=trade,
-        escapeKit=None,
     )
 
 

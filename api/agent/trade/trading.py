@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Sequence
-from typing import NoReturn
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any, NoReturn
 
 from aiohttp import web
 from prometheus_client import Counter
@@ -36,7 +36,7 @@ from api.head import chain_now
 from api.operations import Handler
 from api.payments.attempts import Attempt, Funds, FundsReserved
 from api.payments.authorization import Authorization, SignedCall, accepts_signature
-from api.payments.pipeline import Payments, Submission
+from api.payments.pipeline import Payments, Submission, asks_to_retry
 from api.problems import Problem
 from core.agent.bet import idem_hash
 from core.chain import ChainClient, RpcError, checksum
@@ -116,6 +116,8 @@ class TradeSubmission(Submission[web.StreamResponse]):
         self._rejected: str | None = None  # why the payment that was sent is not usable
         self._order: Order | None = None  # once this call has stored its attempt
         self._checked_block: int | None = None  # that shows no stake under the key after the attempt has ended
+        # The call that anyone may send instead of us, while its authorization is unused and bound to this bet.
+        self._escape_kit: Mapping[str, Any] | None = None
 
     def too_many(self) -> Problem:
         return trade_refusals.too_many_checked()
@@ -139,6 +141,7 @@ class TradeSubmission(Submission[web.StreamResponse]):
                 await self._refuse_undone(past)
             raise await self._no_market()
         if past.landed is not None:
+            self.release()
             return await service.outcomes.receipt(trade, past.landed, replay=True, named=market)
         check_same(past.attempt, trade, market)
         self._market = market
@@ -193,7 +196,7 @@ class TradeSubmission(Submission[web.StreamResponse]):
         facts = await self._facts(nonces, self._snapshot.head.hash)
         forged = None if payment is None else await self._signature_fault(payment, order, facts)
         if facts.settled_stake:  # settled, and not indexed yet
-            return await outcomes.wait_for_receipt(order.request, facts.block)
+            return await self._receipt(facts.block)
         # Before any other refusal: a caller who has paid gets the outcome and is not asked to pay again.
         if payment is not None and payment.nonce in facts.used:
             return await self._handle_used_authorization(order, payment, facts, fault=fault or forged)
@@ -211,8 +214,7 @@ class TradeSubmission(Submission[web.StreamResponse]):
         if past.paid_for not in (None, order.hash):
             raise trade_refusals.authorization_taken()
         signed = settle_call(self._service.contracts, order.bet, payment)
-        # The call that anyone may send instead of us, if the authorization is bound to this bet.
-        self.escape_kit = signed.escape_kit if is_bound_to(payment, order.hash) else None
+        self._escape_kit = signed.escape_kit if is_bound_to(payment, order.hash) else None
         await self._check_lanes()
         _check_balance(order, facts)
         await self._service.rates.count_payment(order.request)
@@ -311,7 +313,7 @@ class TradeSubmission(Submission[web.StreamResponse]):
     ) -> web.StreamResponse:
         """Answer for an authorization that was used although its key has settled nothing. `fault`: why the
         authorization does not pay for this order. If `fault` is None, the keeper books the payment."""
-        self.escape_kit = None  # it would use the authorization again
+        self._escape_kit = None
         if fault is None and payment.nonce not in facts.booked:
             async with (
                 storage("The payment records"),
@@ -325,7 +327,12 @@ class TradeSubmission(Submission[web.StreamResponse]):
         stake = await self._service.outcomes.used(payment, order.bet.amount, facts, fault=fault)
         if stake.idem_hash != order.bet.idem_hash:
             raise trade_refusals.has_paid(stake)
-        return await self._service.outcomes.wait_for_receipt(order.request, stake.block)
+        return await self._receipt(stake.block)
+
+    async def _receipt(self, block: int) -> web.StreamResponse:
+        """Answer with the receipt of the stake that `block` has."""
+        self.release()
+        return await self._service.outcomes.wait_for_receipt(self._trade, block)
 
     # ------------------------------------------------------------ the outcome
 
@@ -337,7 +344,7 @@ class TradeSubmission(Submission[web.StreamResponse]):
             intent.block_number,
             tx_hash=intent.tx_hash_hex,
             replay=not is_own,
-            kit=self.escape_kit if is_own else None,
+            kit=self._escape_kit if is_own else None,
         )
 
     async def landed_otherwise(self, intent: Intent) -> web.StreamResponse | None:
@@ -349,7 +356,7 @@ class TradeSubmission(Submission[web.StreamResponse]):
         except Problem:  # it may have been refused because it is settled
             raise trade_refusals.settling() from None
         if facts.settled_stake:  # another sender was faster with this very bet
-            return await self._service.outcomes.wait_for_receipt(order.request, facts.block)
+            return await self._receipt(facts.block)
         # Another sender used the same authorization first: the keeper books its payment for the payer.
         if facts.was_used_elsewhere(payment.nonce):
             return await self._handle_used_authorization(order, payment, facts, fault=None)
@@ -372,6 +379,11 @@ class TradeSubmission(Submission[web.StreamResponse]):
             raise trade_refusals.unknown(intent.tx_hash_hex)
         raise trade_refusals.settling(intent.tx_hash_hex, in_flight=True)
 
+    def escape_kit_for(self, refusal: Problem) -> Mapping[str, Any] | None:
+        # While the same bet is in flight as another trade, which the refusal names, this call would bet twice.
+        carries = asks_to_retry(refusal) and "tradeId" not in refusal.extra
+        return self._escape_kit if carries else None
+
     def is_settled(self, refusal: Problem) -> bool:
         if self._market is None or self._trade.simulate:
             return True
@@ -380,10 +392,11 @@ class TradeSubmission(Submission[web.StreamResponse]):
         # About a different bet; or about what the payment did.
         return refusal.code == "idem_conflict" or bool(refusal.extra.get("moneyMoved"))
 
-    async def landed_meanwhile(self) -> web.StreamResponse | None:
-        landed = await self._service.outcomes.landed(self._trade)
+    async def landed_meanwhile(self, refusal: Problem) -> web.StreamResponse | None:
+        landed = None if self.is_settled(refusal) else await self._service.outcomes.landed(self._trade)
         if landed is None:
             return None
+        self.release()
         return await self._service.outcomes.receipt(self._trade, landed, replay=True, named=self._market)
 
 
