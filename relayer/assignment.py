@@ -15,8 +15,7 @@ from core.outbox import LaneStatus
 from relayer import metrics
 from relayer.nonces import find_transaction_by_nonce
 from relayer.policy import CONTRACTS_SHARE, Admission, LaneSnapshot, PayerBook, PayerKind, expected_price, lane_status
-from relayer.preflight import Checked, CheckTerms, check, refuse_without_node
-from relayer.queries import LaneQueries
+from relayer.queued import Checked, CheckTerms, LaneQueries, check, refuse_without_node
 from relayer.sending import LaneParts
 from relayer.signing import Signed, Unsigned
 from relayer.transactions import Candidate, FormerTransaction, IntentRefusal, Prepared
@@ -36,8 +35,8 @@ NODE_LAG_SECONDS = 10.0
 
 
 class Assigner:
-    """The first half of a lane: it takes queued intents, checks them and signs them. The lanes of one chain in this
-    process share `claims`, so that no two lanes check the same intent."""
+    """The first half of a lane. The lanes of one chain in this process share `claims`, so that no two check the same
+    intent."""
 
     def __init__(self, parts: LaneParts, queries: LaneQueries, claims: set[int]) -> None:
         self.status = LaneStatus.STARTING
@@ -83,21 +82,22 @@ class Assigner:
         )
 
     async def assign(self) -> bool:
-        """Assign one batch; return False if there was nothing to do."""
+        """Assign one batch; return whether more may be queued."""
         now = time.monotonic()
         self._deferred = {intent: until for intent, until in self._deferred.items() if until > now}
         room = min(self._policy.batch_size, self._policy.max_in_flight - len(self._transactions.unmined))
         # A key service gets as many as it signs at once, so that the batch waits for one answer and not for several.
         room = min(room, self._store.lease.signer.at_once or room)
-        with self._claimed(await self._queries.queued(room, [*self._deferred, *self._claims])) as candidates:
+        queued = await self._queries.queued(room, [*self._deferred, *self._claims])
+        with self._claimed(queued) as candidates:
             if candidates:
                 await self._feed.refresh()
                 await self._take(candidates)
-        return bool(candidates)
+        return len(queued) == room
 
     async def _refuse_late(self) -> None:
-        """Refuse intents whose deadline has passed while the lane signs nothing. This needs neither key nor gas, so
-        payers need not wait until the lane recovers. Deadlines are compared with the last known head."""
+        """Refuse intents whose deadline has passed while the lane signs nothing, so that payers need not wait until it
+        recovers."""
         now = time.monotonic()
         if now < self._late_refused_at + QUEUE_POLL_SECONDS:
             return
@@ -110,8 +110,7 @@ class Assigner:
 
     @contextlib.contextmanager
     def _claimed(self, candidates: list[Candidate]) -> Iterator[list[Candidate]]:
-        """Claim the candidates that no other lane of this process has claimed, and yield them. The claims last until
-        the end of the `with` block."""
+        """Yield the candidates that no other lane of this process has claimed, and claim them until the block ends."""
         free = [each for each in candidates if each.intent_id not in self._claims]
         ids = {each.intent_id for each in free}
         self._claims |= ids
@@ -140,7 +139,7 @@ class Assigner:
             await self._sign(checked.ready)
 
     async def _admit(self, checked: Checked, terms: CheckTerms) -> None:
-        """Refuse or defer payers' transactions if their recent reverts cost us too much (`relayer.policy`)."""
+        """Refuse or defer payers' transactions if their recent reverts have cost us too much."""
         payers = {each.call.payer for each in checked.ready if each.call.payer is not None}
         if not payers:
             return
@@ -176,7 +175,7 @@ class Assigner:
 
     async def _sign(self, prepared: Sequence[Prepared]) -> None:
         """Sign the transactions, store them, then push them to the sender. A key service signs before any row is
-        locked. Signatures for nonces that are taken by then are discarded; they never left this process."""
+        locked; signatures for nonces that are taken by then are discarded."""
         ready: dict[Unsigned, Signed] | None = None
         if self._store.lease.signer.at_once is not None:
             prepared = await self._queries.claim(prepared, CLAIM_SECONDS)
@@ -195,8 +194,8 @@ class Assigner:
             await asyncio.sleep(BLOCKED_SECONDS)  # all nonces had moved on: do not pay for signatures in a tight loop
 
     async def _resolve(self, checked: Checked) -> None:
-        """Decide about intents that would be refused now but once had a nonce. Each has landed after all, can be
-        refused, or must wait."""
+        """Decide about intents that would be refused but once had a nonce: each has landed after all, can be refused,
+        or must wait."""
         former = await self._queries.former([each.candidate.intent_id for each in checked.doubted])
         for refusal in checked.doubted:
             intent_id = refusal.candidate.intent_id
@@ -217,7 +216,6 @@ class Assigner:
                         self._transactions.add_signed([transaction], {intent_id: refusal.candidate.age_seconds})
 
     async def _landed(self, signed: list[FormerTransaction]) -> FormerTransaction | None:
-        """Return the first of these transactions for which a node has a receipt, or None."""
         for node in self._feed.nodes:
             receipts = await node.receipts([hex_of(each.hash) for each in signed])
             for each, receipt in zip(signed, receipts, strict=True):
@@ -226,7 +224,7 @@ class Assigner:
         return None
 
     async def _displaced(self, signed: list[FormerTransaction]) -> bool:
-        """Return whether foreign transactions in final blocks have used the nonces of all these transactions."""
+        """Return whether foreign transactions in final blocks have used all their nonces."""
         head, own = self._feed.head.number, {each.hash for each in signed}
         for address, nonce in sorted({(each.address, each.nonce) for each in signed}):
             rival = await find_transaction_by_nonce(self._feed.client, hex_of(address), nonce, head)
@@ -235,7 +233,7 @@ class Assigner:
         return True
 
     async def keep_status(self) -> None:
-        """Read the balance and the hour's spending, and publish the lane's status, forever."""
+        """Read the balance and the hourly spending, and publish the lane's status, forever."""
         where = self._transactions.where
         published: LaneStatus | None = None
         while True:
@@ -259,8 +257,7 @@ class Assigner:
             await asyncio.sleep(self._policy.watch_seconds if status is LaneStatus.READY else 1.0)
 
     def _balance_is_current(self) -> bool:
-        """Return whether the known balance is current: it was read not long ago, and only a deposit can have changed it
-        since."""
+        """Return whether the balance was read not long ago, and only a deposit can have changed it since."""
         read_at, landed_at = self._balance_read_at, self._transactions.landed_at
         is_recent = time.monotonic() - read_at < IDLE_BALANCE_SECONDS
         return is_recent and not self._transactions.unmined and read_at - landed_at > NODE_LAG_SECONDS

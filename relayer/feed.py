@@ -7,6 +7,8 @@ import contextlib
 import math
 import time
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from enum import Enum
 from statistics import median_low
 
 from core.chain import Block, ChainClient, RpcError
@@ -19,64 +21,62 @@ log = get_logger(__name__)
 # A longer gap between two heads is not walked; every mined block is compared again instead.
 WALKED_BLOCKS = 256
 FEE_BLOCKS = 10
-# For this long answers must contradict the known blocks before a lower head is accepted as a shorter chain, or a head
+# Responses must contradict the known blocks for this long before a lower head is accepted as a shorter chain, or a head
 # that does not connect replaces them.
 BEHIND_SECONDS = 10.0
-# The interval while no transaction of a lane waits for its block.
+# Intervals while no transaction of a lane waits for its block, and while none waits to be final either.
 IDLE_POLL_SECONDS = 3.0
+QUIET_POLL_SECONDS = 10.0
 
 
+class Demand(Enum):
+    """What the lanes of a chain need its new blocks for."""
+
+    RECEIPTS = "receipts"  # transactions are in flight, or a lane is starting
+    FINALITY = "finality"  # mined transactions are not final yet
+    NOTHING = "nothing"
+
+
+@dataclass(eq=False)
 class ChainFeed:
     """The head and recent blocks of one chain, shared by its lanes. `run` never returns.
 
+    demand: returns what the lanes need new blocks for. If it is nothing, the blocks between two heads are not read.
     sequence: a number that rises with every new head.
     reorgs: a number that rises with every reorg, and when blocks were missed.
-    is_idle: whether no transaction of a lane waits for its block. While it is True, the node is polled less often.
     """
 
-    def __init__(
-        self,
-        client: ChainClient,
-        name: str,
-        chain_id: int,
-        *,
-        finality_blocks: int,
-        poll_seconds: float,
-        behind_seconds: float = BEHIND_SECONDS,
-        idle_seconds: float = IDLE_POLL_SECONDS,
-    ) -> None:
-        self.client = client
-        self.name = name
-        self.chain_id = chain_id
-        self.finality_blocks = finality_blocks
-        self.sequence = 0
-        self.reorgs = 0
-        self.down_since: float | None = None
-        self.is_idle: Callable[[], bool] = lambda: False
-        self._poll_seconds = poll_seconds
-        self._behind_seconds = behind_seconds
-        self._idle_seconds = idle_seconds
-        self._mismatch_since: float | None = None
-        self._head: Block | None = None
-        self._market: FeeMarket | None = None
-        # Block hashes by height up to the head, without a gap: each block is the parent of the next. Replaced as a
-        # whole, never changed in place.
-        self._hashes: dict[int, str] = {}
-        self._changed = asyncio.Condition()
-        self._poll_requested = asyncio.Event()
-        self._polled = asyncio.Event()
-        self._polled_at = -math.inf
+    client: ChainClient
+    name: str
+    chain_id: int
+    finality_blocks: int
+    poll_seconds: float
+    idle_seconds: float = IDLE_POLL_SECONDS
+    quiet_seconds: float = QUIET_POLL_SECONDS
+    behind_seconds: float = BEHIND_SECONDS
+    demand: Callable[[], Demand] = lambda: Demand.RECEIPTS
+    sequence: int = 0
+    reorgs: int = 0
+    down_since: float | None = None
+    _mismatch_since: float | None = None
+    _head: Block | None = None
+    _market: FeeMarket | None = None
+    # Block hashes by height up to the head, without a gap: each block is the parent of the next. Replaced as a whole,
+    # never changed in place.
+    _hashes: dict[int, str] = field(default_factory=dict)
+    _changed: asyncio.Condition = field(default_factory=asyncio.Condition)
+    _poll_requested: asyncio.Event = field(default_factory=asyncio.Event)
+    _polled: asyncio.Event = field(default_factory=asyncio.Event)
+    _polled_at: float = -math.inf
 
     @property
     def head(self) -> Block:
-        if self._head is None:
-            raise RuntimeError("the feed has no head yet: wait for it first")
+        assert self._head is not None, "wait for the first head"
         return self._head
 
     @property
     def market(self) -> FeeMarket:
-        if self._market is None:
-            raise RuntimeError("the feed has no fees yet: wait for it first")
+        assert self._market is not None, "wait for the first head"
         return self._market
 
     @property
@@ -85,16 +85,19 @@ class ChainFeed:
 
     @property
     def nodes(self) -> list[ChainClient]:
-        """Return one client for each URL."""
         return [self.client.pinned(position) for position in range(len(self.client.provider.labels))]
 
+    async def check(self) -> tuple[bool, str]:
+        if self.down_since is not None:
+            return False, f"no node has responded for {time.monotonic() - self.down_since:.0f} s"
+        return self.has_head, f"head {self.head.number}" if self.has_head else "no head yet"
+
     def poll_now(self) -> None:
-        """Poll at once, because the chain has probably moved."""
         self._poll_requested.set()
 
     async def refresh(self) -> None:
         """Poll if the feed was idle at its last poll: the known head and fees may then be too old for signing."""
-        if time.monotonic() - self._polled_at > self._poll_seconds + 1.0:
+        if time.monotonic() - self._polled_at > self.poll_seconds + 1.0:
             self._polled.clear()
             self.poll_now()
             await self._polled.wait()
@@ -109,8 +112,8 @@ class ChainFeed:
         return True
 
     async def hashes_of(self, numbers: Iterable[int]) -> dict[int, str | None]:
-        """Return block hashes by height, with None where the chain is shorter. Unknown heights are requested in one
-        batch. Their hashes are not remembered, since we would not notice when they change."""
+        """Return block hashes by height, with None where the chain is shorter. Hashes read from a node are not
+        remembered, since we would not notice when they change."""
         hashes: dict[int, str | None] = {number: self._hashes.get(number) for number in numbers}
         missing = [number for number, block_hash in hashes.items() if block_hash is None]
         if missing:
@@ -135,13 +138,13 @@ class ChainFeed:
             await self._pause()
 
     async def _pause(self) -> None:
-        """Wait until the next poll is due: after `poll_seconds`, or later if no transaction waits for a block
-        by then."""
+        """Wait until the next poll is due by the demand at that time."""
+        intervals = {Demand.FINALITY: self.idle_seconds, Demand.NOTHING: self.quiet_seconds}
         while not self._poll_requested.is_set():
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self._poll_seconds):
+                async with asyncio.timeout(self.poll_seconds):
                     await self._poll_requested.wait()
-            if not self.is_idle() or time.monotonic() - self._polled_at >= self._idle_seconds:
+            if time.monotonic() - self._polled_at >= intervals.get(self.demand(), self.poll_seconds):
                 return
 
     async def poll_once(self) -> None:
@@ -160,7 +163,7 @@ class ChainFeed:
         if self._head is not None and head.number < self._head.number and await self._is_behind(head, self._head):
             return
         connected = await self._connect(head)
-        # The node that answered may be behind the one that gave the head, or the chain has moved since.
+        # The node may be behind the one that gave the head, or the chain has moved since.
         if connected is None and self._may_be_temporary():
             return
         hashes, fork = connected or ({head.number: head.hash}, -1)
@@ -172,15 +175,7 @@ class ChainFeed:
         self._head, self._market, self._mismatch_since = head, market, None
         if undone:
             self.reorgs += 1
-            metrics.REORGS.labels(self.name).inc()
-            log.warning(
-                "a reorg undid blocks, or blocks were missed",
-                action="relayer.reorg",
-                chain=self.name,
-                above=fork,
-                forgotten=len(undone),
-            )
-        metrics.HEAD.labels(self.name).set(head.number)
+            log.warning("blocks were undone or missed", action="relayer.reorg", chain=self.name, above=fork)
         metrics.BASE_FEE.labels(self.name).set(market.base_fee_wei / 1e9)
         async with self._changed:
             self.sequence += 1
@@ -197,23 +192,24 @@ class ChainFeed:
         return self._may_be_temporary()
 
     def _may_be_temporary(self) -> bool:
-        """Return whether an answer that contradicts the known blocks may still be one node's temporary fault."""
+        """Return whether a response that contradicts the known blocks may still be one node's temporary fault."""
         now = time.monotonic()
         self._mismatch_since = now if self._mismatch_since is None else self._mismatch_since
-        return now - self._mismatch_since < self._behind_seconds
+        return now - self._mismatch_since < self.behind_seconds
 
     async def _connect(self, head: Block) -> tuple[dict[int, str], int] | None:
         """Return the hashes of consecutive blocks that end in this head, and the number of the highest block that they
-        share with the known blocks.
+        share with the known blocks: -1 if too many blocks were missed, or if the fork lies below all known blocks.
 
-        That number is -1 if too many blocks were missed, or if the fork lies below all known blocks. Return None if a
-        block in between is missing or belongs to another fork. After a long gap only the block below the head is
-        checked.
+        Return None if a block in between is missing or belongs to another fork. After a long gap, or without demand,
+        only the block below the head is checked. Without demand no known block matters, so all of them count as shared.
         """
         top = max(self._hashes, default=head.number - 1)
-        if head.number - top > WALKED_BLOCKS:
+        is_watched = self.demand() is not Demand.NOTHING
+        if head.number - top > (WALKED_BLOCKS if is_watched else 1):
             below = await self.client.block(head.number - 1)
-            return None if below is None or below.hash != head.parent_hash else ({head.number: head.hash}, -1)
+            is_child = below is not None and below.hash == head.parent_hash
+            return ({head.number: head.hash}, -1 if is_watched else top) if is_child else None
         fresh, parent, number = {head.number: head.hash}, head.parent_hash, head.number - 1
         for block in reversed(await self.client.blocks(list(range(top + 1, head.number)))):
             if block is None or block.hash != parent:
@@ -236,7 +232,6 @@ class ChainFeed:
 
 
 async def _hash_on(node: ChainClient, number: int) -> str | None:
-    """Return one node's hash of a block, or None if the node does not have the block or does not answer."""
     try:
         block = await node.block(number)
     except RpcError:

@@ -36,8 +36,7 @@ SEARCHES = 10
 
 
 class Follower:
-    """The second half of a lane: at every new head it reads the state of the lane's transactions on the chain and acts
-    on it."""
+    """The second half of a lane: at every new head it reads the state of its transactions on the chain."""
 
     def __init__(self, parts: LaneParts, nonces: NonceRepair, replacer: Replacer) -> None:
         self._feed, self._store, self._transactions, self._sender, _, self._policy = parts
@@ -61,14 +60,13 @@ class Follower:
                     log.warning(error.message, action="relayer.follow_failed", **where, kind=error.kind.value)
 
     async def poll_once(self) -> None:
-        """Read the chain once, and act on the result."""
         await self._undo_reorged()
         if self._is_idle:
             self._replacer.reset()
             await self._end_final()
             return
         self._in_order_at = None
-        latest, pending = await self.counts()
+        latest, pending = await self._counts()
         await self._take_receipts(latest)
         await self._end_final()
         is_in_order = await self._nonces.repair(latest)
@@ -79,23 +77,24 @@ class Follower:
     @property
     def _is_idle(self) -> bool:
         """Return whether nothing is in flight and the node's counts, read recently, left nothing to repair. New counts
-        could only show that the key was used elsewhere. That can wait, because a node may bill each request."""
+        could only show that the key was used elsewhere, which can wait."""
         if self._transactions.unmined or self._in_order_at is None:
             return False
         return asyncio.get_running_loop().time() - self._in_order_at < IDLE_SECONDS
 
-    async def counts(self) -> tuple[int, int]:
-        """Return the key's two transaction counts: that of mined transactions, and the one that includes the node's
-        pool."""
+    async def _counts(self) -> tuple[int, int]:
+        """Return the key's counts of mined transactions, and of those and the ones in the node's pool. The second is
+        read only while something is in flight."""
+        tags = ("latest", "pending") if self._transactions.unmined else ("latest",)
         answers: list[Any] = await self._client.provider.batch(
-            [("eth_getTransactionCount", [self._address, tag]) for tag in ("latest", "pending")]
+            [("eth_getTransactionCount", [self._address, tag]) for tag in tags]
         )
-        latest, pending = map(quantity, values(answers))
-        return latest, max(latest, pending)
+        counts = list(map(quantity, values(answers)))
+        return counts[0], max(counts)
 
     async def _undo_reorged(self) -> None:
-        """Check that the blocks of mined transactions are canonical, and put transactions of other blocks back in
-        flight. Each block is checked once, and again after every reorg."""
+        """Put mined transactions whose blocks are not canonical back in flight. Each block is checked once, and again
+        after every reorg."""
         missed = self._feed.reorgs != self._reorgs
         if missed:
             self._transactions.verified.clear()
@@ -118,19 +117,13 @@ class Follower:
             async with self._transactions.writing:
                 await self._store.mark_dropped(self._transactions.mined[key])
                 transactions = self._transactions.undo_block(key)
-            metrics.DROPPED.labels(**self._transactions.where).inc(len(transactions))
-            log.warning(
-                "a reorg undid mined transactions; sending them again",
-                action="relayer.dropped",
-                **self._transactions.where,
-                block=number,
-                transactions=len(transactions),
-            )
+            message = f"a reorg undid {len(transactions)} mined transactions; sending them again"
+            log.warning(message, action="relayer.dropped", **self._transactions.where, block=number)
             self._sender.push(transactions)
 
     async def _take_receipts(self, latest: int) -> None:
-        """Find the receipts for the nonces that the chain has used, and record the transactions as mined. An intent
-        without a receipt is queued again if a foreign transaction took its nonce."""
+        """Record transactions as mined by their receipts. An intent without a receipt is queued again if a foreign
+        transaction took its nonce."""
         used = [transaction for nonce, transaction in self._transactions.unmined.items() if nonce < latest]
         of_blocks = await receipts_of_blocks(self._client, used)
         for start in range(0, len(used), ROWS):
@@ -139,11 +132,7 @@ class Follower:
             receipts |= await receipts_of(self._client, [each for each in part if each.nonce not in receipts])
             late = [each for each in part if each.nonce not in receipts and each.used_since is not None]
             receipts |= await receipts_of_any(self._feed.nodes[1:], late)
-            mined = [
-                await self._mined(transaction, *receipts[transaction.nonce])
-                for transaction in part
-                if transaction.nonce in receipts
-            ]
+            mined = [await self._mined(each, *receipts[each.nonce]) for each in part if each.nonce in receipts]
             if mined:
                 async with self._transactions.writing:
                     moved = await self._store.mark_mined(mined)
@@ -151,7 +140,7 @@ class Follower:
                         raise RuntimeError("the rows in flight differ from those in memory")
                     for each in mined:
                         self._record_mined(each)
-            await self._requeue_taken([transaction for transaction in part if transaction.nonce not in receipts])
+            await self._requeue_taken([each for each in part if each.nonce not in receipts])
         unproven = [each for each in used if each.state.in_flight and each.searched_at is not None]
         metrics.UNPROVEN.labels(**self._transactions.where).set(
             sum(1 for each in unproven if each.rival is None and not each.landed)
@@ -165,21 +154,12 @@ class Follower:
         elif not receipt.succeeded:
             outcome = MinedOutcome.REVERTED
             code, reason = await self._revert_reason(transaction, attempt, receipt)
-        return Mined(
-            transaction=transaction,
-            tx_hash=attempt.hash,
-            outcome=outcome,
-            code=code,
-            reason=reason,
-            block_number=receipt.block_number,
-            block_hash=bytes_of(receipt.block_hash),
-            gas_used=receipt.gas_used,
-            fee_wei=receipt.fee_wei,
-        )
+        block = receipt.block_number, bytes_of(receipt.block_hash)
+        return Mined(transaction, attempt.hash, outcome, code, reason, *block, receipt.gas_used, receipt.fee_wei)
 
     async def _revert_reason(self, transaction: LaneTransaction, attempt: Signed, receipt: Receipt) -> tuple[str, str]:
-        """Return why a mined transaction reverted, as (code, sentence). Repeat its call on the block before its own,
-        then on its own block."""
+        """Return why a mined transaction reverted, as (code, sentence), by repeating its call on the block before its
+        own, then on its own block."""
         if receipt.gas_used >= attempt.gas_limit:
             return "out_of_gas", f"It ran out of gas at its limit of {attempt.gas_limit}."
         call = {"from": self._address, "to": hex_of(transaction.call.to), "data": hex_of(transaction.call.data)}
@@ -197,27 +177,16 @@ class Follower:
 
     def _record_mined(self, mined: Mined) -> None:
         transaction = mined.transaction
-        transaction.outcome, transaction.block_number, transaction.block_hash = (
-            mined.outcome,
-            mined.block_number,
-            mined.block_hash,
-        )
+        transaction.outcome = mined.outcome
+        transaction.block_number, transaction.block_hash = mined.block_number, mined.block_hash
         transaction.used_since = transaction.searched_at = transaction.rival = None
         self._transactions.mark_mined(transaction, mined.fee_wei)
         if mined.outcome is not MinedOutcome.SUCCEEDED:
-            log.warning(
-                mined.reason or "",
-                action=f"relayer.{mined.outcome.value}",
-                **self._transactions.where,
-                intent=transaction.intent_id,
-                kind=transaction.call.kind,
-                code=mined.code,
-                tx=mined.tx_hash,
-            )
+            where = {**self._transactions.where, "intent": transaction.intent_id, "tx": hex_of(mined.tx_hash)}
+            log.warning(mined.reason or "", action=f"relayer.{mined.outcome.value}", **where, code=mined.code)
 
     async def _requeue_taken(self, transactions: Sequence[LaneTransaction]) -> None:
-        """Queue intents again if a foreign transaction took their nonce. That transaction must be known and deep
-        enough, because a missing receipt proves nothing."""
+        """Queue intents again if a foreign transaction took their nonce; it must be known and deep enough."""
         now, patience = asyncio.get_running_loop().time(), self._policy.patience
         for transaction in transactions:
             if transaction.used_since is None:
@@ -225,16 +194,11 @@ class Follower:
         await self._find_rivals(
             [each for each in transactions if now - (each.used_since or now) >= patience.doubt_after_seconds]
         )
+        head, depth = self._feed.head.number, self._feed.finality_blocks
         taken = [
             each
             for each in transactions
-            if is_nonce_taken(
-                each,
-                head=self._feed.head.number,
-                finality_blocks=self._feed.finality_blocks,
-                now=now,
-                patience=patience,
-            )
+            if is_nonce_taken(each, head=head, finality_blocks=depth, now=now, patience=patience)
         ]
         if not taken:
             return
@@ -243,15 +207,12 @@ class Follower:
             for transaction in taken:
                 self._transactions.requeue(transaction)
         metrics.FOREIGN.labels(**self._transactions.where).inc(len(taken))
-        log.warning(
-            "foreign transactions took our key's nonces; queueing the displaced intents again",
-            action="relayer.nonce_taken",
-            **self._transactions.where,
-            nonces={each.nonce: hex_of(each.rival.tx_hash) for each in taken[:20] if each.rival},
-        )
+        nonces = {each.nonce: hex_of(each.rival.tx_hash) for each in taken[:20] if each.rival}
+        message = "foreign transactions took nonces of our key; queueing the displaced intents again"
+        log.warning(message, action="relayer.nonce_taken", **self._transactions.where, nonces=nonces)
 
     async def _find_rivals(self, transactions: Sequence[LaneTransaction]) -> None:
-        """Find the foreign transactions that have these nonces, and forget known ones whose blocks were undone."""
+        """Find the foreign transactions with these nonces, and forget known ones whose blocks were undone."""
         now = asyncio.get_running_loop().time()
         hashes = await self._feed.hashes_of(
             {each.rival.block_number for each in transactions if each.rival is not None}
@@ -276,7 +237,7 @@ class Follower:
             transaction.rival = None if transaction.landed else rival
 
     async def _end_final(self) -> None:
-        """Move the transactions whose blocks are final to their end states."""
+        """End the transactions whose blocks are final."""
         deep = self._feed.head.number - self._feed.finality_blocks
         keys = [key for key in self._transactions.mined if key[0] <= deep and key in self._transactions.verified]
         for key in keys:

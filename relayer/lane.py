@@ -19,12 +19,12 @@ from core.outbox import LaneStatus
 from core.service.cancelling import cancel_and_wait
 from relayer import metrics
 from relayer.assignment import Assigner
-from relayer.feed import ChainFeed
+from relayer.feed import ChainFeed, Demand
 from relayer.following import Follower
 from relayer.leases import Lease, LeaseLost
 from relayer.nonces import NonceRepair
 from relayer.policy import LanePolicy
-from relayer.queries import LaneQueries
+from relayer.queued import LaneQueries
 from relayer.sending import LaneParts, LaneSender, LaneSigner, Replacer
 from relayer.store import LaneStore
 from relayer.transactions import LaneTransactions
@@ -43,18 +43,15 @@ _WELL = (LaneStatus.STARTING, LaneStatus.READY, LaneStatus.FULL)
 
 
 class Lane:
-    """One lane of this process. `run` runs until it is cancelled because the lease is gone; any failure restarts the
-    lane from its rows.
-
-    Restarting makes failures harmless: after a database error it is unknown whether the commit happened, so nothing in
-    memory can be trusted.
-    """
+    """One lane of this process. Any failure restarts it from its rows: after a database error it is unknown whether the
+    commit happened, so nothing in memory can be trusted."""
 
     def __init__(
         self, lease: Lease, feed: ChainFeed, pool: ConnectionPool, *, policy: LanePolicy, claims: set[int]
     ) -> None:
         self.lease = lease
         self.name = lease.signer.label
+        self._where = {"chain": feed.name, "lane": self.name}
         self._feed = feed
         self._store = LaneStore(pool, lease)
         self._queries = LaneQueries(pool, lease)
@@ -78,24 +75,19 @@ class Lane:
 
     @property
     def is_healthy(self) -> bool:
-        """Return whether the lane sends queued intents, or soon will. A start that takes too long counts as a
-        failure."""
+        """Return whether the lane sends queued intents, or soon will."""
         if self._assigner is None:
             return time.monotonic() - self._idle_since < START_SECONDS
         return self.status in _WELL
 
     @property
-    def in_flight(self) -> bool:
-        """Return whether a signed transaction of the lane waits for its block."""
-        return self._transactions is not None and bool(self._transactions.unmined)
-
-    @property
-    def is_idle(self) -> bool:
-        """Return whether the lane has started, and no transaction waits for its block."""
-        return self._transactions is not None and not self._transactions.unmined
+    def demand(self) -> Demand:
+        if self._transactions is None or self._transactions.unmined:
+            return Demand.RECEIPTS
+        return Demand.FINALITY if self._transactions.mined else Demand.NOTHING
 
     def wake(self, group: str | None) -> None:
-        """Look for new intents at once if the lane serves this group. A group of None means any group."""
+        """Look for new intents at once if the lane serves this group; None means any group."""
         if self._assigner is not None and (group is None or group in self.lease.groups):
             self._assigner.wake.set()
 
@@ -109,21 +101,13 @@ class Lane:
             except LeaseLost as lost:
                 # If another process has the lane, `Leases` ends this task. Otherwise it goes on: a process that was
                 # suspended finds its lease expired, and renews it if no other process has taken it.
-                log.warning(lost.message, action="relayer.lane_lost", chain=self._feed.name, lane=self.name)
+                log.warning(lost.message, action="relayer.lane_lost", **self._where)
             except (psycopg.Error, DatabaseError, RpcError) as error:
                 self._last_failure = f"{type(error).__name__}: {error}"
-                log.warning(
-                    self._last_failure,
-                    action="relayer.lane_failed",
-                    chain=self._feed.name,
-                    lane=self.name,
-                )
+                log.warning(self._last_failure, action="relayer.lane_failed", **self._where)
             except Exception as error:
                 self._last_failure = f"a bug, {type(error).__name__}"
-                log.error(
-                    "a bug in a lane; restarting it", action="relayer.lane_fault", exc=error,
-                    chain=self._feed.name, lane=self.name,
-                )  # fmt: skip
+                log.error("a bug stopped a lane; restarting it", action="relayer.lane_fault", exc=error, **self._where)
             finally:
                 if self._assigner is not None:
                     self._idle_since = time.monotonic()
@@ -140,10 +124,8 @@ class Lane:
             await self._feed.wait(0, 1.0)
         transactions, follower, sender, assigner = await self._recover()
         self._assigner, self._transactions, self._last_failure = assigner, transactions, ""
-        log.info(
-            "the lane started", action="relayer.lane_started", chain=self._feed.name, lane=self.name,
-            next_nonce=transactions.next_nonce, in_flight=len(transactions.unmined), epoch=self.lease.epoch,
-        )  # fmt: skip
+        flight = len(transactions.unmined)
+        log.info("started a lane", action="relayer.lane_started", **self._where, in_flight=flight)
         await _first_failure(sender.run(), sender.mark(), follower.run(), assigner.keep_status(), assigner.run())
 
     async def _recover(self) -> tuple[LaneTransactions, Follower, LaneSender, Assigner]:
@@ -155,11 +137,8 @@ class Lane:
         stored, next_nonce, highest = await self._store.transactions()
         owned = 0 if highest is None else highest + 1
         if next_nonce is not None and next_nonce > max(owned, latest):
-            log.warning(
-                "the lane's next nonce is ahead of the chain and of every row; lowering it",
-                action="relayer.nonces_repaired", chain=self._feed.name, lane=self.name, was=next_nonce,
-                now=max(owned, latest),
-            )  # fmt: skip
+            message = f"the lane's next nonce {next_nonce} is ahead of the chain and of every row; lowering it"
+            log.warning(message, action="relayer.nonces_repaired", **self._where, now=max(owned, latest))
         is_first_start = next_nonce is None
         transactions = LaneTransactions(self._feed.name, self.name, owned)
         transactions.load(stored)
@@ -188,7 +167,7 @@ class Lane:
 
 
 async def _first_failure(*works: Coroutine[Any, Any, None]) -> None:
-    """Run endless tasks concurrently until one raises; cancel the others and raise that error."""
+    """Run endless tasks until one raises; cancel the others and raise that error."""
     tasks = [asyncio.create_task(work) for work in works]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)

@@ -1,11 +1,6 @@
-"""Leases decide which process holds which lane. Another process takes over a lane at once if its holder dies, and after
-the lease has run out if the holder only hangs.
-
-A holder keeps a session lock on each of its lanes over one connection, and renews its leases in the lane rows. When it
-is killed, PostgreSQL drops the connection and the locks with it, and other processes see that at once. When it hangs,
-its leases run out; if it hangs in a transaction, which would lock the lane's row all that time, the next holder
-terminates that session. Either way the next holder raises the lane's epoch. The epoch fences off the former holder's
-writes.
+"""Leases decide which process holds which lane. If the holder dies, PostgreSQL frees its session lock on the lane and
+another process takes the lane at once; if it hangs, its lease runs out. The next holder raises the lane's epoch, which
+fences off the writes of the former one.
 """
 
 from __future__ import annotations
@@ -15,17 +10,19 @@ import contextlib
 import math
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import psycopg
 
 from core.db.engine import Connection, connect
 from core.db.heartbeat import INSTANCE
-from core.errors import DatabaseError, VpmError
+from core.errors import ConfigError, DatabaseError, VpmError
+from core.hexadecimal import hex_of
 from core.log import get_logger
+from core.outbox import RELAY
 from relayer import metrics
-from relayer.signing import Signer
+from relayer.signing import NamedKey, Signer
 
 log = get_logger(__name__)
 
@@ -54,10 +51,7 @@ class LeaseLost(VpmError):
 @dataclass(slots=True)
 class Lease:
     """The right to write for a lane until another process takes the lane. `epoch` rises each time the lane is taken.
-
-    valid_until: the end of the lease in monotonic seconds. Each renewal extends it, counted from before the renewal was
-    requested.
-    """
+    `valid_until` is in monotonic seconds, counted from before the last renewal was requested."""
 
     lane_id: int
     epoch: int
@@ -71,8 +65,7 @@ class Lease:
         return time.monotonic() < self.valid_until
 
     def check(self) -> None:
-        """Raise LeaseLost if the lease has expired: this process may have been suspended, and another process may hold
-        the lane."""
+        """Raise LeaseLost if the lease has expired, as after this process was suspended."""
         if not self.valid:
             raise LeaseLost(f"The lease on lane {self.lane_id} ran out before it was renewed.")
 
@@ -87,13 +80,43 @@ class LaneSpec:
     signer: Signer
 
 
+def lane_specs(keys: list[NamedKey], chain_ids: Mapping[str, int]) -> list[LaneSpec]:
+    """Return the lanes of these keys on the configured chains. A key named twice on a chain is one lane with all its
+    groups, because two lanes of one key would compete for its nonces."""
+    groups: dict[tuple[str, bytes], list[str]] = {}
+    signers: dict[bytes, Signer] = {}
+    for key in keys:
+        for chain in chain_ids:
+            if key.chain in (None, chain):
+                signers[key.signer.address] = key.signer
+                groups_served = groups.setdefault((chain, key.signer.address), [])
+                groups_served += [group for group in key.groups if group not in groups_served]
+    return [
+        LaneSpec(chain, chain_ids[chain], tuple(served), signers[address])
+        for (chain, address), served in groups.items()
+    ]
+
+
+def check_separate_keys(specs: Sequence[LaneSpec], live: Collection[str]) -> None:
+    """Raise ConfigError if a key that sends users' bets on a live chain serves anything else. Users can make that lane
+    burn gas until its stop-loss stops it. That must stop nothing else."""
+    for spec in specs:
+        if spec.chain in live and RELAY in spec.groups and len(spec.groups) > 1:
+            others = " and ".join([RELAY, *(group for group in spec.groups if group != RELAY)])
+            raise ConfigError(
+                f"The key {hex_of(spec.signer.address)} serves {others} on {spec.chain}. Bets made to burn its gas "
+                "would stop everything it serves.",
+                hint=f"Give `{RELAY}` separate keys, as in deployments/compose/.env.example.",
+            )
+
+
 Gain = Callable[[LaneSpec, Lease], None]
 Lose = Callable[[Lease], Awaitable[None]]
 
 
 class Leases:
-    """The lanes that this process holds. It renews their leases, takes free lanes and shares lanes with other
-    processes. The callback `gained` must start a lane, and `lost` must end it before it returns."""
+    """The lanes that this process holds. The callback `gained` must start a lane, and `lost` must end it before it
+    returns."""
 
     def __init__(self, url: str, specs: Sequence[LaneSpec], *, lease_seconds: float, gained: Gain, lost: Lose) -> None:
         self.by_lane: dict[int, Lease] = {}
@@ -123,9 +146,7 @@ class Leases:
                     log.warning("failed to renew the leases", action="relayer.leases_failed", why=error)
                     await self._disconnect()
                 for lane_id in [lane_id for lane_id, lease in self.by_lane.items() if not lease.valid]:
-                    log.warning(
-                        "a lease expired before it was renewed", action="relayer.lease_expired", lane_id=lane_id
-                    )
+                    log.warning("a lease was not renewed in time", action="relayer.lease_expired", lane_id=lane_id)
                     await self._drop(lane_id)
                 await asyncio.sleep(min(TICK_SECONDS, self._seconds / 6))
         finally:
@@ -156,11 +177,8 @@ class Leases:
         return self._connection
 
     async def _register(self, connection: Connection) -> None:
-        """Find or insert the row of every lane. Remember the rows of all lanes, or of none after an error.
-
-        Existing rows are only read. Even an INSERT that does nothing waits for a transaction that changes the row. If
-        that transaction belongs to a suspended process, the wait may be longer than a tick may take.
-        """
+        """Find or insert the row of every lane; remember all rows, or none after an error. Existing rows are only read:
+        an INSERT that does nothing would still wait for a suspended process that has changed the row."""
         by_id: dict[int, LaneSpec] = {}
         for spec in self._specs:
             named = (spec.chain_id, spec.signer.address)
@@ -182,20 +200,15 @@ class Leases:
             "UPDATE outbox_lane l SET lease_until = clock_timestamp() + make_interval(secs => %s) "
             "FROM unnest(%s::int[], %s::bigint[]) AS u (id, epoch) WHERE l.id = u.id AND l.epoch = u.epoch "
             "AND l.holder = %s RETURNING l.id",
-            (
-                self._seconds,
-                list(self.by_lane),
-                [lease.epoch for lease in self.by_lane.values()],
-                self._holder,
-            ),
+            (self._seconds, list(self.by_lane), [lease.epoch for lease in self.by_lane.values()], self._holder),
         )
         renewed = {row[0] for row in rows}
         for lane_id in list(self.by_lane):
             if lane_id in renewed:
                 self.by_lane[lane_id].valid_until = requested_at + self._seconds * (1 - MARGIN)
-                await self._lock(connection, lane_id)  # again, in case the connection is new
+                await self._lock(connection, lane_id)  # again, if the connection is new
             else:
-                log.warning("another process took the lane over", action="relayer.lane_taken", lane_id=lane_id)
+                log.warning("another process took over the lane", action="relayer.lane_taken", lane_id=lane_id)
                 await self._drop(lane_id)
                 await self._unlock(connection, lane_id)
 
@@ -275,7 +288,6 @@ class Leases:
             await connection.execute("SELECT pg_advisory_unlock(%s, %s)", (LOCK_CLASS, lane_id))
 
     async def _drop(self, lane_id: int) -> None:
-        """Stop a lane that is no longer ours."""
         lease = self.by_lane.pop(lane_id)
         lease.valid_until = 0.0
         spec = self._by_id[lane_id]
@@ -286,7 +298,7 @@ class Leases:
             metrics.forget_lane(spec.chain, spec.signer.label)
 
     async def _release(self, connection: Connection, lane_id: int) -> None:
-        """Release a lane in an orderly way, so that another process takes it at once."""
+        """Release a lane so that another process takes it at once."""
         epoch = self.by_lane[lane_id].epoch
         await self._drop(lane_id)
         await connection.execute(

@@ -9,72 +9,57 @@ from prometheus_client import Counter, Gauge, Histogram
 from core.db.engine import ConnectionPool
 from core.money import USD
 
-# From queued to final: a quick lane takes milliseconds, finality minutes, an outage hours.
-_BUCKETS = (0.01, 0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60, 120, 300, 900, 3600)
-
 CHANGES = Counter("vpm_relayer_changes", "Changes of an intent's state", ("chain", "lane", "kind", "before", "after"))
 STATE_SECONDS = Histogram(
-    "vpm_relayer_state_seconds",
-    "Seconds an intent spent in a state it left",
-    ("chain", "before", "after"),
-    buckets=_BUCKETS,
-)
-SENDS = Counter("vpm_relayer_sends", "Signed transactions offered to a node, by its answer", ("chain", "answer"))
+    "vpm_relayer_state_seconds", "Seconds that an intent spent in a state", ("chain", "before", "after"),
+    buckets=(0.01, 0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60, 120, 300, 900, 3600),
+)  # fmt: skip
 BUMPS = Counter("vpm_relayer_bumps", "Transactions signed again with higher fees", ("chain", "lane"))
 CANCELS = Counter("vpm_relayer_cancels", "No-ops signed to take the nonce of a call", ("chain", "lane"))
 RESENDS = Counter("vpm_relayer_resends", "Transactions offered again unchanged", ("chain", "lane"))
-HOLES = Counter("vpm_relayer_holes", "Nonces that no intent owned, filled with no-ops", ("chain", "lane"))
-FOREIGN = Counter("vpm_relayer_foreign", "Nonces of our key that were used elsewhere", ("chain", "lane"))
+HOLES = Counter("vpm_relayer_holes", "Nonces without an intent, filled with no-ops", ("chain", "lane"))
+FOREIGN = Counter("vpm_relayer_foreign", "Nonces of our key used elsewhere", ("chain", "lane"))
 UNPROVEN = Gauge(
-    "vpm_relayer_unproven", "Nonces used on the chain by a transaction that has not been found yet",
+    "vpm_relayer_unproven", "Used nonces whose transaction has not been found yet",
     ("chain", "lane"),
 )  # fmt: skip
-DROPPED = Counter("vpm_relayer_dropped", "Mined transactions that a reorg undid", ("chain", "lane"))
-REORGS = Counter("vpm_relayer_reorgs", "Reorgs seen", ("chain",))
 QUEUED = Gauge("vpm_relayer_queued", "Intents waiting for a lane", ("chain", "group"))
-OLDEST_QUEUED = Gauge(
-    "vpm_relayer_queued_oldest_seconds", "How long the oldest queued intent has been waiting", ("chain", "group")
-)
+OLDEST_QUEUED = Gauge("vpm_relayer_queued_oldest_seconds", "Age of the oldest queued intent", ("chain", "group"))
 IN_FLIGHT = Gauge("vpm_relayer_in_flight", "Transactions signed or sent and not mined", ("chain", "lane"))
-NEXT_NONCE = Gauge("vpm_relayer_next_nonce", "The next nonce a lane assigns", ("chain", "lane"))
 HELD = Gauge("vpm_relayer_lane_held", "1 while this process holds the lane", ("chain", "lane"))
 STATUS = Gauge("vpm_relayer_lane_status", "1 for the lane's current status", ("chain", "lane", "status"))
 BALANCE = Gauge("vpm_relayer_balance_ether", "The lane key's balance, in ether", ("chain", "lane"))
-SPENT = Gauge("vpm_relayer_gas_spent_ether", "Spent on gas in the last hour, in ether", ("chain", "lane"))
+SPENT = Gauge("vpm_relayer_gas_spent_ether", "Gas cost of the last hour, in ether", ("chain", "lane"))
 BURNT = Gauge(
     "vpm_relayer_gas_burnt_ether",
-    "Spent in the last hour on reverts, in ether, by kind of payer: none, wallet, contract",
+    "Gas cost of reverts in the last hour, in ether, by kind of payer: none, wallet, contract",
     ("chain", "lane", "payer"),
 )  # fmt: skip
 PAYERS_REFUSED = Counter(
-    "vpm_relayer_payers_refused", "Transactions refused because of what their payers' reverts cost us, by reason",
+    "vpm_relayer_payers_refused", "Transactions refused because of the cost of their payers' reverts, by reason",
     ("chain", "lane", "why"),
 )  # fmt: skip
 PENDING_NOTICES = Gauge(
     "vpm_relayer_pending_notices", "Notices to wallets not written yet: waiting, or given_up after ten tries",
     ("chain", "state"),
 )  # fmt: skip
-GAS_DAY = Gauge("vpm_relayer_gas_day_ether", "Spent on gas in the last day by all lanes, in ether", ("chain",))
-FEES_DAY = Gauge("vpm_relayer_fees_day_usd", "Fees of the agent markets' stakes of the last day, in USD")
-HEAD = Gauge("vpm_relayer_head_block", "The newest block seen", ("chain",))
+GAS_DAY = Gauge("vpm_relayer_gas_day_ether", "Gas cost of all lanes in the last day, in ether", ("chain",))
+FEES_DAY = Gauge("vpm_relayer_fees_day_usd", "Fees of the last day's stakes in agent markets, in USD")
 BASE_FEE = Gauge("vpm_relayer_base_fee_gwei", "The next block's base fee, in gwei", ("chain",))
-# A key service answers in tens of milliseconds, or is slow, or hangs until the timeout.
 SIGNATURE_SECONDS = Histogram(
-    "vpm_relayer_signature_seconds", "How long a key service took to answer a request for a signature", ("lane",),
+    "vpm_relayer_signature_seconds", "Response time of a key service to a signature request", ("lane",),
     buckets=(0.01, 0.025, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10),
 )  # fmt: skip
 SIGNATURES = Counter(
-    "vpm_relayer_signatures",
-    "Answers of a key service to requests for signatures: signed, throttled, away, denied, wrong",
+    "vpm_relayer_signatures", "Signature requests to a key service: signed, throttled, away, denied, wrong",
     ("lane", "answer"),
-)
+)  # fmt: skip
 SIGNER_UP = Gauge("vpm_relayer_signer_up", "1 while a key in a key service signs, 0 while it does not", ("lane",))
 
 
 def forget_lane(chain: str, lane: str) -> None:
-    """Remove the gauges of a lane that this process released. The next holder reports them, and old values would keep
-    firing alarms."""
-    for each in (UNPROVEN, IN_FLIGHT, NEXT_NONCE, STATUS, BALANCE, SPENT, BURNT):
+    """Remove the gauges of a lane that this process released; old values would keep firing alarms."""
+    for each in (UNPROVEN, IN_FLIGHT, STATUS, BALANCE, SPENT, BURNT):
         each.remove_by_labels({"chain": chain, "lane": lane})
 
 
@@ -98,7 +83,7 @@ WHERE refund_reason IS NULL AND staked_at > extract(epoch FROM now() - interval 
 
 
 class Gauges:
-    """The gauges that are read from the database. `names` are the chains' names by id."""
+    """The gauges that are read from the database, with the chains' names by id."""
 
     def __init__(self, pool: ConnectionPool, names: Mapping[int, str]) -> None:
         self._pool = pool
@@ -106,13 +91,10 @@ class Gauges:
         self._seen: set[tuple[str, str]] = set()
 
     async def read_queues(self) -> None:
-        """Measure how many intents wait for each group of lanes, and how long the oldest has waited. Groups without a
-        key are included."""
+        """Measure the queue of each group of lanes, also of groups without a key."""
         async with self._pool.connection() as connection:
             rows = await connection.fetch_all(_QUEUES)
-        queues = {
-            (self._names[chain], group): (count, oldest) for chain, group, count, oldest in rows if chain in self._names
-        }
+        queues = {(self._names[chain], group): sizes for chain, group, *sizes in rows if chain in self._names}
         self._seen |= queues.keys()
         for key in self._seen:
             count, oldest = queues.get(key, (0, 0.0))  # an emptied queue is reported as empty
@@ -120,7 +102,6 @@ class Gauges:
             OLDEST_QUEUED.labels(*key).set(max(0.0, oldest))
 
     async def read_economy(self) -> None:
-        """Measure a day's gas on each chain and a day's fees of Base's bets."""
         async with self._pool.connection() as connection:
             spent = await connection.fetch_all(_GAS, (list(self._names),))
             fees = await connection.fetch_value(_FEES)

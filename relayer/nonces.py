@@ -1,7 +1,5 @@
-"""Making a lane's nonces agree with the chain's, and finding which transaction used a nonce.
-
-A missing receipt proves nothing: nodes behind one URL differ by seconds. A transaction with that sender and nonce
-proves that the nonce was used. It is found in the block where the key's transaction count passed the nonce.
+"""Makes a lane's nonces agree with the chain's, and finds which transaction used a nonce: in the block where the key's
+transaction count passed it. A missing receipt proves nothing, because nodes behind one URL differ by seconds.
 """
 
 from __future__ import annotations
@@ -9,7 +7,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Collection, Mapping, Sequence
-from typing import NamedTuple
 
 import msgspec
 
@@ -32,10 +29,11 @@ MANY_IN_A_BLOCK = 64
 FIRST_STEP_BLOCKS = 8
 
 
-async def receipts_of(
-    client: ChainClient, transactions: Sequence[LaneTransaction]
-) -> dict[int, tuple[Signed, Receipt]]:
-    """Return, by nonce, the attempt that was mined and its receipt."""
+Receipts = dict[int, tuple[Signed, Receipt]]
+"""The attempts that were mined and their receipts, by nonce."""
+
+
+async def receipts_of(client: ChainClient, transactions: Sequence[LaneTransaction]) -> Receipts:
     attempts = [(transaction, attempt) for transaction in transactions for attempt in transaction.attempts]
     if not attempts:
         return {}
@@ -47,12 +45,9 @@ async def receipts_of(
     }
 
 
-async def receipts_of_any(
-    nodes: Sequence[ChainClient], transactions: Sequence[LaneTransaction]
-) -> dict[int, tuple[Signed, Receipt]]:
-    """Return, by nonce, the attempts that any of these nodes has a receipt for. A node that does not answer does not
-    hold up the others."""
-    found: dict[int, tuple[Signed, Receipt]] = {}
+async def receipts_of_any(nodes: Sequence[ChainClient], transactions: Sequence[LaneTransaction]) -> Receipts:
+    """Return the receipts that any of these nodes has. A node that does not respond does not hold up the others."""
+    found: Receipts = {}
     for node in nodes:
         missing = [each for each in transactions if each.nonce not in found]
         with contextlib.suppress(RpcError):
@@ -61,8 +56,8 @@ async def receipts_of_any(
 
 
 async def receipts_of_blocks(client: ChainClient, used: Sequence[LaneTransaction]) -> dict[bytes, Receipt]:
-    """Return, by hash, the receipts of the blocks that hold these transactions, if few blocks hold very many of them.
-    The transactions must be in the order of their nonces."""
+    """Return, by hash, the receipts of the blocks that hold these transactions, which are in the order of their nonces,
+    if few blocks hold very many of them."""
     if len(used) < MANY_IN_A_BLOCK:
         return {}
     ends = await receipts_of(client, [used[0], used[-1]])
@@ -75,10 +70,7 @@ async def receipts_of_blocks(client: ChainClient, used: Sequence[LaneTransaction
     return {bytes_of(each.transaction_hash): each for each in receipts}
 
 
-def match_receipts(
-    transactions: Sequence[LaneTransaction], receipts: Mapping[bytes, Receipt]
-) -> dict[int, tuple[Signed, Receipt]]:
-    """Return, by nonce, each attempt that has one of these receipts, together with the receipt."""
+def match_receipts(transactions: Sequence[LaneTransaction], receipts: Mapping[bytes, Receipt]) -> Receipts:
     return {
         transaction.nonce: (attempt, receipts[attempt.hash])
         for transaction in transactions
@@ -127,32 +119,20 @@ async def _block_of(client: ChainClient, address: str, nonce: int, head: int) ->
     return above
 
 
-class Reconciled(NamedTuple):
-    """A lane's nonces after comparing its rows with the chain. `next_nonce` is the first free nonce. `holes` are unused
-    nonces below it that belong to no intent and block all later ones."""
-
-    next_nonce: int
-    holes: tuple[int, ...] = ()
-
-
-def reconcile(*, latest: int, next_nonce: int, owned: Collection[int]) -> Reconciled:
-    """Compare a lane's nonces with the chain.
+def reconcile(*, latest: int, next_nonce: int, owned: Collection[int]) -> tuple[int, tuple[int, ...]]:
+    """Return the lane's next nonce, and the holes: unused nonces below it that belong to no intent and block all later
+    ones. If the chain is ahead, the key was used elsewhere; continue after those transactions.
 
     latest: the chain's count of mined transactions.
     next_nonce: the nonce after the highest that any intent of the lane ever had.
     owned: the nonces of the lane's intents; below `latest`, only those of intents that are not final.
-
-    - If the chain is ahead, the key was used elsewhere; continue after those transactions.
-    - A nonce between the chain's count and ours that no intent has must be filled with a no-op, or no later one is
-      mined.
     """
     first_free, used = max(latest, next_nonce), set(owned)
-    return Reconciled(first_free, tuple(nonce for nonce in range(latest, first_free) if nonce not in used))
+    return first_free, tuple(nonce for nonce in range(latest, first_free) if nonce not in used)
 
 
 class NonceRepair:
-    """The repair of one lane's nonces. Foreign nonces are skipped, and nonces that no intent owns are filled with
-    no-ops."""
+    """Repairs one lane's nonces: skips foreign ones, and fills those that no intent owns with no-ops."""
 
     def __init__(self, parts: LaneParts) -> None:
         self._feed, self._store, self._transactions, self._sender, self._signer, self._policy = parts
@@ -161,11 +141,8 @@ class NonceRepair:
 
     async def repair(self, latest: int, *, is_first_start: bool = False) -> bool:
         """Make the lane's nonces agree with the chain's. Return False while something seems wrong but is not certain:
-        one node's count at one moment changes nothing.
-
-        is_first_start: whether the lane was never compared before, so that earlier transactions of its key are not
-        foreign.
-        """
+        one node's count at one moment changes nothing. If `is_first_start`, earlier transactions of the key are not
+        foreign."""
         async with self._transactions.writing:
             if not self._in_order(latest):
                 agreed = await self._agreed_count()
@@ -179,14 +156,10 @@ class NonceRepair:
             return True
 
     def _in_order(self, latest: int) -> bool:
-        """Return whether every nonce that the chain has not used belongs to an intent."""
-        waiting = sum(1 for nonce in self._transactions.unmined if nonce >= latest)
-        if latest <= self._transactions.next_nonce and waiting == self._transactions.next_nonce - latest:
-            return True
-        # Or the node's count lags behind receipts it gave.
-        return latest <= self._transactions.next_nonce and self._nonces_of_rows().issuperset(
-            range(latest, self._transactions.next_nonce)
-        )
+        """Return whether every nonce that the chain has not used belongs to an intent. A mined one does, too: the
+        node's count may lag behind receipts it gave."""
+        next_nonce = self._transactions.next_nonce
+        return latest <= next_nonce and self._nonces_of_rows().issuperset(range(latest, next_nonce))
 
     def _nonces_of_rows(self) -> set[int]:
         return {
@@ -195,7 +168,7 @@ class NonceRepair:
         }
 
     async def _agreed_count(self) -> int | None:
-        """Return the key's count at our head if every node that answers agrees on it."""
+        """Return the key's count at our head if every node that responds agrees on it."""
         head, counts = self._feed.head.number, set()
         for client in self._feed.nodes:
             try:
@@ -205,8 +178,8 @@ class NonceRepair:
         return counts.pop() if len(counts) == 1 else None
 
     async def _is_confirmed(self, latest: int) -> bool:
-        """Return whether this count is certain enough to repair by: the transaction before it was found, or all nodes
-        have agreed for `believe_after_seconds`."""
+        """Return whether this count is certain: the transaction before it was found, or all nodes have agreed for
+        `believe_after_seconds`."""
         now = asyncio.get_running_loop().time()
         if self._mismatch_since is None:
             self._mismatch_since = now
@@ -232,15 +205,9 @@ class NonceRepair:
         if not noops and not ended and next_nonce == before:
             return True
         if ended or holes or not is_first_start:
-            log.warning(
-                "repaired the lane's nonces",
-                action="relayer.nonces_repaired",
-                **self._transactions.where,
-                was=before,
-                now=next_nonce,
-                unused=holes[:20],
-                undone=[transaction.nonce for transaction in ended[:20]],
-            )
+            change = {"was": before, "now": next_nonce, "unused": holes[:20], "undone": len(ended)}
+            where = self._transactions.where
+            log.warning("repaired the lane's nonces", action="relayer.nonces_repaired", **where, **change)
         if not is_first_start:
             metrics.FOREIGN.labels(**self._transactions.where).inc(next_nonce - before)
         if ended:
@@ -256,7 +223,7 @@ class NonceRepair:
         return True
 
     async def _sign_noops(self, holes: Sequence[int]) -> list[Signed]:
-        """Sign no-ops for the holes, as many as the hour's gas limit and the signer allow now; the rest comes later."""
+        """Sign no-ops for the holes, as many as the hourly gas limit and the signer allow now."""
         market = self._feed.market
         fees = quote(self._policy.fees, market)
         if fees is None or not holes:
@@ -267,11 +234,6 @@ class NonceRepair:
         # Rounded down: the last no-op must fit, too.
         paid = max(0, left) // max(1, self._signer.noop_gas * expected_price(fees, market))
         if paid < len(holes):
-            log.warning(
-                "the hourly gas limit does not allow filling every unused nonce now",
-                action="relayer.noops_over_allowance",
-                **self._transactions.where,
-                holes=len(holes),
-                paid=paid,
-            )
+            message = f"the hourly gas limit allows filling only {paid} of {len(holes)} unused nonces now"
+            log.warning(message, action="relayer.noops_over_allowance", **self._transactions.where)
         return await self._signer.sign([self._signer.noop(nonce, fees) for nonce in holes[: min(paid, REPLACEMENTS)]])

@@ -1,7 +1,5 @@
-"""Notices to wallets that their transactions were signed; a notice that cannot be written at that moment is written
-later.
-
-A notice that fails is retried ten times within an hour and a half, and then stays in its table.
+"""Notices to wallets that their transactions were signed. One that cannot be written at that moment is written later;
+it is retried ten times within an hour and a half, and then stays in its table.
 """
 
 from __future__ import annotations
@@ -50,8 +48,8 @@ RETURNING i.chain_id, i.kind, i.data, u.tx_hash
 
 
 async def announce(connection: Connection, chain_id: int, transactions: Sequence[LaneTransaction]) -> None:
-    """Write the notices for newly signed transactions, in the database transaction that stores the signed bytes. A
-    failure must not stop that transaction, so notices that cannot be written are left to `PendingNotices`."""
+    """Write the notices for newly signed transactions, in the database transaction that stores the signed bytes, which
+    a failure must not stop."""
     notices = [
         submitted.Submitted(each.intent_id, each.call.kind, each.call.data, each.newest.hash)
         for each in transactions
@@ -69,7 +67,7 @@ async def announce(connection: Connection, chain_id: int, transactions: Sequence
 
 
 class PendingNotices:
-    """The notices in `outbox_pending_notice` of some chains. Several relayers share this table."""
+    """The pending notices of some chains. Several relayers share their table."""
 
     def __init__(self, pool: ConnectionPool, chain_ids: Collection[int]) -> None:
         self._pool = pool
@@ -107,7 +105,6 @@ class PendingNotices:
                 metrics.PENDING_NOTICES.labels(str(chain_id), name).set(count)
 
     async def _announce(self, intent_id: int) -> None:
-        """Write one notice and delete it from the table, in one transaction."""
         async with self._pool.connection() as connection, connection.transaction():
             for chain_id, kind, data, tx_hash in await connection.fetch_all(_TAKE, (intent_id,)):
                 notice = submitted.Submitted(intent_id, kind, bytes(data), bytes(tx_hash))

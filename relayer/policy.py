@@ -1,5 +1,5 @@
 """A lane's limits: whether it may sign anything new, what it offers for gas, and whether a payer's transaction may be
-sent at our expense. All functions are pure, and amounts are in wei."""
+sent at our expense. Amounts are in wei."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from relayer.signing import Fees
 
 @dataclass(frozen=True, slots=True)
 class FeePolicy:
-    """The bounds of the fees that we offer per unit of gas. `cap_wei` is the limit for the maximum fee. The priority
-    fee follows the market between its own bounds."""
+    """The bounds of the fees that we offer per unit of gas. `cap_wei` limits the maximum fee. The priority fee follows
+    the market between its own bounds."""
 
     cap_wei: int
     min_priority_wei: int = 1_000_000
@@ -44,9 +44,7 @@ def quote(policy: FeePolicy, market: FeeMarket) -> Fees | None:
 
 def bump(policy: FeePolicy, market: FeeMarket, old: Fees) -> Fees | None:
     """Return fees that replace `old`: both at least an eighth higher, as nodes demand, and enough for the market.
-
-    Return None if that exceeds the cap. The transaction then waits for the base fee to fall.
-    """
+    Return None if that exceeds the cap; the transaction then waits for the base fee to fall."""
     least = Fees(_eighth_more(old.max_fee_wei), _eighth_more(old.max_priority_fee_wei))
     if least.max_fee_wei > policy.cap_wei:
         return None
@@ -95,7 +93,7 @@ _LATER = "It can be sent again within the hour."
 
 
 class PayerKind(StrEnum):
-    """The kind of wallet whose signature a transaction carries. Reverts are counted for each kind."""
+    """The kind of wallet whose signature a transaction carries."""
 
     NONE = "none"  # our own transaction
     WALLET = "wallet"
@@ -125,26 +123,19 @@ class PayerRecord:
 
 @dataclass(frozen=True, slots=True)
 class PayerRefusal:
-    """A reason why a payer's transaction is not sent now, as a code and a sentence."""
-
     code: str
     reason: str
 
 
 class Admission(Enum):
-    """The decision about a payer's transaction that is not refused."""
-
     SEND = "send"
     WAIT = "wait"  # for the outcome of those in flight
 
 
 @dataclass(slots=True)
 class PayerBook:
-    """The records by which the payers of one batch are judged.
-
-    burnt_wei: the cost to this lane, within the hour, of reverts of contract wallets. It may reach `allowance_wei`.
-    unmined_wei: the possible cost of contract wallets' transactions in flight.
-    """
+    """The records by which the payers of one batch are judged. Contract wallets' reverts have cost this lane
+    `burnt_wei` within the hour, which may reach `allowance_wei`; those in flight may cost `unmined_wei`."""
 
     wallets: dict[bytes, PayerRecord]
     codes: dict[bytes, PayerRecord]
@@ -154,12 +145,11 @@ class PayerBook:
 
     @property
     def newcomers_wei(self) -> int:
-        """Return the lower allowance that applies to a new wallet whose code is above its bound. Rounded down."""
+        """Return the allowance for new wallets whose code is above its bound, rounded down."""
         return self.allowance_wei // NEWCOMERS_SHARE
 
     def judge(self, payer: bytes, code: bytes | None, worst_wei: int) -> Admission | PayerRefusal:
-        """Judge this payer's transaction; if it may be sent, count it as in flight. `worst_wei` is the most that it may
-        cost."""
+        """Judge this payer's transaction, which costs at most `worst_wei`; if it may be sent, count it as in flight."""
         wallet = self.wallets.setdefault(payer, PayerRecord())
         alike = None if code is None else self.codes.setdefault(code, PayerRecord())
         refusal = self._refusal(wallet, alike, worst_wei)
@@ -182,14 +172,12 @@ class PayerBook:
 
     @staticmethod
     def _is_held_to_its_code(wallet: PayerRecord, excess: int) -> bool:
-        """Return whether a wallet is judged by its code. The reverts of wallets with this code exceed their successes
-        by `excess`."""
+        """Return whether a wallet is judged by its code, whose reverts exceed its successes by `excess`."""
         is_proven = wallet.has_settled and not wallet.reverted
         return not is_proven and excess >= CODE_REVERTS_ALLOWED
 
     def _refusal(self, wallet: PayerRecord, alike: PayerRecord | None, worst_wei: int) -> PayerRefusal | None:
-        """Return the reason to refuse a payer's transaction, or None. Only mined transactions count: those in flight
-        never cause a refusal."""
+        """Return the reason to refuse a payer's transaction. Those in flight never cause a refusal."""
         if wallet.excess >= WALLET_REVERTS_ALLOWED:
             why = f"{wallet.reverted} transactions of this wallet reverted within an hour and burnt our gas."
             return PayerRefusal(WALLET_REVERTS, f"{why} {_LATER}")
@@ -212,9 +200,7 @@ _ETHER = 10**18
 class Patience:
     """The times to wait before acting on a transaction.
 
-    resend_after_seconds: the time until the transaction's bytes are offered again.
-    bump_after_seconds: the time until the transaction's fees are raised, if no nonce is mined although blocks come.
-    bump_after_blocks: the number of blocks that must have come before fees are raised.
+    bump_after_seconds: the time until fees are raised, if no nonce is mined although `bump_after_blocks` came.
     doubt_after_seconds: how late a receipt may be before a foreign transaction is searched for.
     believe_after_seconds: how long nodes must agree on the key's nonces before we give up a nonce or fill one.
     """
@@ -228,12 +214,8 @@ class Patience:
 
 @dataclass(frozen=True, slots=True)
 class LanePolicy:
-    """A lane's limits.
-
-    bets_cap_wei: the maximum fee of lanes that send bets, if lower than that of other lanes.
-    gas_per_hour_wei: the stop-loss of each lane.
-    errors: custom errors by selector, to explain reverts.
-    """
+    """A lane's limits. `bets_cap_wei` is the maximum fee of lanes that send bets, if lower than that of other lanes.
+    `gas_per_hour_wei` is the stop-loss. `errors` are custom errors by selector, to explain reverts."""
 
     fees: FeePolicy
     patience: Patience
@@ -248,7 +230,6 @@ class LanePolicy:
     errors: Mapping[bytes, CustomError] = field(default_factory=dict, repr=False)
 
     def for_groups(self, groups: Collection[str]) -> LanePolicy:
-        """Return the policy of a lane that serves these groups."""
         if self.bets_cap_wei is None or RELAY not in groups:
             return self
         return replace(self, fees=replace(self.fees, cap_wei=min(self.fees.cap_wei, self.bets_cap_wei)))
@@ -275,14 +256,8 @@ def _gwei(amount: Decimal) -> int:
 
 @dataclass(frozen=True, slots=True)
 class LaneSnapshot:
-    """The facts that decide whether a lane may sign.
-
-    base_fee_wei: the current base fee. If it exceeds the policy's cap, no new transaction could be mined.
-    balance_wei: the key's balance; None until it is read.
-    worst_cost_wei: the most that all transactions in flight can cost, value included.
-    spent_wei: the cost of gas in the last hour.
-    expected_wei: the probable cost of gas for all transactions in flight.
-    """
+    """The facts that decide whether a lane may sign. The transactions in flight can cost `worst_cost_wei`, value
+    included; their gas will probably cost `expected_wei`. The gas of the last hour cost `spent_wei`."""
 
     node_down: bool
     base_fee_wei: int

@@ -16,13 +16,7 @@ from relayer.leases import Lease
 from relayer.policy import LanePolicy, bump, highest_fees
 from relayer.signing import Fees, Signed, SignerUnavailable, Unsigned
 from relayer.store import LaneStore
-from relayer.transactions import (
-    LaneTransaction,
-    LaneTransactions,
-    NextStep,
-    QueueProgress,
-    next_step,
-)
+from relayer.transactions import LaneTransaction, LaneTransactions, NextStep, QueueProgress, next_step
 
 log = get_logger(__name__)
 
@@ -31,7 +25,7 @@ PAUSE_SECONDS = 0.5
 
 
 class LaneSender:
-    """The sender of one lane: `push` stored transactions, `run` sends them. Sending bytes twice is harmless."""
+    """The sender of one lane's stored transactions. Sending bytes twice is harmless."""
 
     def __init__(
         self, lease: Lease, client: ChainClient, store: LaneStore, transactions: LaneTransactions, policy: LanePolicy
@@ -53,7 +47,6 @@ class LaneSender:
         self._pushed.set()
 
     def is_waiting(self, transaction: LaneTransaction) -> bool:
-        """Return whether this transaction is still waiting to be sent."""
         return transaction.nonce in self._waiting
 
     async def run(self) -> None:
@@ -99,7 +92,7 @@ class LaneSender:
         transactions: list[LaneTransaction],
         send: Callable[[Sequence[bytes]], Awaitable[list[str | RpcError]]],
     ) -> int:
-        """Send the newest bytes of each transaction; return how many transactions did not reach a pool or the chain."""
+        """Send the newest bytes of each transaction; return how many did not reach a pool or the chain."""
         if not transactions:
             return 0
         attempts = [each.newest for each in transactions]
@@ -110,14 +103,12 @@ class LaneSender:
         return sum(self._judge(transaction, attempt, answer) for transaction, attempt, answer in judged)
 
     def _judge(self, transaction: LaneTransaction, attempt: Signed, answer: str | RpcError) -> bool:
-        """Act on a node's answer; return True if the bytes did not reach the node's pool or the chain."""
+        """Act on a node's response; return True if the bytes did not reach the node's pool or the chain."""
         transaction.unfunded = isinstance(answer, RpcError) and answer.kind is RpcErrorKind.INSUFFICIENT_FUNDS
         if isinstance(answer, str):
-            metrics.SENDS.labels(self._transactions.where["chain"], "accepted").inc()
             self.out_of_funds = None
             self._offered.append(transaction)
             return False
-        metrics.SENDS.labels(self._transactions.where["chain"], answer.kind.value).inc()
         match answer.kind:
             case RpcErrorKind.ALREADY_KNOWN | RpcErrorKind.REPLACEMENT_UNDERPRICED:
                 # The pool has these bytes, or others with this nonce; the receipt will show which one landed.
@@ -135,14 +126,8 @@ class LaneSender:
             case _:
                 if answer.maybe_delivered:
                     self._offered.append(transaction)
-        log.warning(
-            answer.message,
-            action="relayer.not_accepted",
-            **self._transactions.where,
-            nonce=transaction.nonce,
-            intent=transaction.intent_id,
-            kind=answer.kind.value,
-        )
+        where = {**self._transactions.where, "intent": transaction.intent_id}
+        log.warning(answer.message, action="relayer.not_accepted", **where, kind=answer.kind.value)
         return True
 
 
@@ -151,7 +136,7 @@ REPLACEMENTS = 200
 
 
 class LaneSigner:
-    """A lane's key, for replacements and no-ops. `noop_gas` is the gas limit of an empty transfer to ourselves."""
+    """A lane's key. `noop_gas` is the gas limit of a no-op, which is an empty transfer to ourselves."""
 
     def __init__(self, lease: Lease, noop_gas: int, where: Mapping[str, str]) -> None:
         self.chain_id = lease.chain_id
@@ -172,7 +157,7 @@ class LaneSigner:
 
 
 class LaneParts(NamedTuple):
-    """The parts of one lane, rebuilt together whenever the lane restarts."""
+    """The parts of one lane, rebuilt together when the lane restarts."""
 
     feed: ChainFeed
     store: LaneStore
@@ -183,7 +168,7 @@ class LaneParts(NamedTuple):
 
 
 class Replacer:
-    """The replacement of one lane's stuck transactions. It remembers when the key's mined count last moved."""
+    """Replaces one lane's stuck transactions. It remembers when the key's mined count last moved."""
 
     def __init__(self, parts: LaneParts) -> None:
         self._feed, self._store, self._transactions, self._sender, self._signer, self._policy = parts
@@ -191,12 +176,11 @@ class Replacer:
         self._latest = -1
 
     def reset(self) -> None:
-        """Restart the clock. Nothing is in flight, so nothing can have been stuck until now."""
+        """Restart the clock: nothing is in flight."""
         self._moved_at = None
 
     async def replace_stuck(self, latest: int, pending: int) -> None:
-        """Replace at a higher fee, cancel or resend each transaction that the chain has not mined, as `next_step`
-        says."""
+        """Bump, cancel or resend each transaction that the chain has not mined, as `next_step` says."""
         progress, patience = self._progress(latest, pending), self._policy.patience
         unmined = [
             transaction
@@ -231,21 +215,12 @@ class Replacer:
         self._latest = latest
         since, height = self._moved_at
         return QueueProgress(
-            latest=latest,
-            pending=pending,
-            now=now,
-            chain_time=head.timestamp,
-            stuck_seconds=now - since,
-            stuck_blocks=head.number - height,
-            market=self._feed.market,
+            latest, pending, now, head.timestamp, now - since, head.number - height, market=self._feed.market
         )
 
     def _replacement(self, transaction: LaneTransaction, *, cancel: bool) -> Unsigned | None:
-        """Return a transaction with the same nonce at higher fees, or None if they would exceed the cap.
-
-        The first no-op is always made. If the cap leaves no room for higher fees, nodes that lost or refused the old
-        bytes may still accept the no-op.
-        """
+        """Return a transaction with the same nonce at higher fees, or None if they would exceed the cap. The first
+        no-op is always made: nodes that lost or refused the old bytes may accept it without higher fees."""
         policy, old = self._policy.fees, transaction.newest.fees
         fees = bump(policy, self._feed.market, old)
         if cancel and not transaction.cancelling:
@@ -273,13 +248,7 @@ class Replacer:
                 transaction.replaced_at = now
         for transaction, attempt in replaced:
             (metrics.CANCELS if attempt.is_cancel else metrics.BUMPS).labels(**self._transactions.where).inc()
-            log.info(
-                "cancelling" if attempt.is_cancel else "raising the fees",
-                action="relayer.replaced",
-                **self._transactions.where,
-                intent=transaction.intent_id,
-                nonce=transaction.nonce,
-                max_fee_wei=attempt.fees.max_fee_wei,
-                attempt=len(transaction.attempts),
-            )
+            message = "cancelling a transaction" if attempt.is_cancel else "raising a transaction's fees"
+            where = {**self._transactions.where, "intent": transaction.intent_id}
+            log.info(message, action="relayer.replaced", **where, max_fee_wei=attempt.fees.max_fee_wei)
         self._sender.push([transaction for transaction, _ in replaced])

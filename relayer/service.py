@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -15,9 +14,9 @@ import psycopg
 from core.chain import ChainClient, ChainProvider, RpcError
 from core.chain.heads import Heads
 from core.config import RelayerSecrets, RelayerSettings, load
-from core.config.settings import CHAIN_NAMES
+from core.config.settings import CHAIN_NAMES, ChainSettings
 from core.contracts.abi import all_errors
-from core.contracts.deployments import Deployment, load_deployment
+from core.contracts.deployments import load_deployment
 from core.db.channels import OUTBOX_QUEUED, Resync, listen
 from core.db.engine import ConnectionPool, make_pool
 from core.db.heartbeat import beat_forever
@@ -26,22 +25,21 @@ from core.errors import ConfigError
 from core.log import get_logger
 from core.service.cancelling import cancel_and_wait
 from core.service.daemon import Daemon
-from core.service.health import Check
-from relayer.feed import BEHIND_SECONDS, IDLE_POLL_SECONDS, ChainFeed
-from relayer.keys import check_separate_keys, lane_specs, open_kms_keys, read_keys
-from relayer.kms.signer import KmsPatience, KmsSigner
+from relayer.feed import ChainFeed, Demand
+from relayer.kms import KmsPatience, KmsSigner, open_kms_keys
 from relayer.lane import Lane
-from relayer.leases import LaneSpec, Lease, Leases
+from relayer.leases import LaneSpec, Lease, Leases, check_separate_keys, lane_specs
 from relayer.metrics import ECONOMY_SECONDS, QUEUES_SECONDS, Gauges
 from relayer.pending_notices import NOTICES_SECONDS, PendingNotices
 from relayer.policy import LanePolicy, policy_from
+from relayer.signing import read_keys
 
 log = get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class RelayChain:
-    """A chain: its feed, the limits of its lanes, its subscription to new blocks, and the intents its lanes are
+    """A chain: its feed, the limits of its lanes, its subscription to new blocks, and the intents that its lanes are
     checking."""
 
     feed: ChainFeed
@@ -51,8 +49,6 @@ class RelayChain:
 
 
 class Relayer:
-    """The relayer of one process. `tasks()` are its endless tasks."""
-
     def __init__(
         self,
         url: str,
@@ -69,10 +65,10 @@ class Relayer:
         self.pool = pool
         self._lanes: dict[int, tuple[Lane, asyncio.Task[None]]] = {}
         for each in chains.values():
-            each.feed.is_idle = partial(self._is_idle, each)
+            each.feed.demand = partial(self._demand, each.feed)
 
     def tasks(self) -> dict[str, Coroutine[Any, Any, None]]:
-        """Return the tasks by name. Cancel `leases` first: that ends and releases the lanes, which need the feeds."""
+        """Return the endless tasks. Cancel `leases` first: that ends and releases the lanes, which need the feeds."""
         names = {each.feed.chain_id: name for name, each in self.chains.items()}
         gauges, notices = Gauges(self.pool, names), PendingNotices(self.pool, names)
         return {
@@ -90,8 +86,13 @@ class Relayer:
     def lanes(self) -> list[Lane]:
         return [lane for lane, _ in self._lanes.values()]
 
-    def _is_idle(self, chain: RelayChain) -> bool:
-        return all(lane.is_idle for lane in self.lanes() if lane.lease.chain_id == chain.feed.chain_id)
+    async def check_lanes(self) -> tuple[bool, str]:
+        bad = [f"{lane.name}: {lane.detail}" for lane in self.lanes() if not lane.is_healthy]
+        return not bad, "; ".join(bad) or f"{len(self._lanes)} held"
+
+    def _demand(self, feed: ChainFeed) -> Demand:
+        demands = {lane.demand for lane in self.lanes() if lane.lease.chain_id == feed.chain_id}
+        return next((each for each in Demand if each in demands), Demand.NOTHING)
 
     def _start_lane(self, spec: LaneSpec, lease: Lease) -> None:
         chain = self.chains[spec.chain]
@@ -105,11 +106,10 @@ class Relayer:
         await cancel_and_wait(task)
 
     async def _poll_on_announcement(self, chain: RelayChain) -> None:
-        """Poll at once when a block is announced and a transaction waits for one. Otherwise the feed's interval is soon
-        enough and causes fewer requests on a busy chain."""
+        """Poll at once when a block is announced and a transaction waits for one."""
         while True:
             from_node = await chain.heads.wait()
-            if from_node and any(lane.in_flight for lane in self.lanes() if lane.lease.chain_id == chain.feed.chain_id):
+            if from_node and self._demand(chain.feed) is Demand.RECEIPTS:
                 chain.feed.poll_now()
 
     async def _listen(self) -> None:
@@ -123,7 +123,6 @@ class Relayer:
 
 
 async def poll_forever(poll_once: Callable[[], Awaitable[None]], every_seconds: float, *, what: str) -> None:
-    """Read the database at intervals forever. A failed read is logged as `what` and does not stop the next one."""
     while True:
         try:
             await poll_once()
@@ -134,40 +133,21 @@ async def poll_forever(poll_once: Callable[[], Awaitable[None]], every_seconds: 
 
 @contextlib.asynccontextmanager
 async def open_chain(
-    name: str,
-    chain_id: int,
-    rpc_urls: Sequence[str],
-    policy: LanePolicy,
-    *,
-    finality_blocks: int,
-    poll_seconds: float,
-    rpc_timeout_seconds: float = 10.0,
-    ws_urls: Sequence[str] = (),
-    behind_seconds: float = BEHIND_SECONDS,
-    idle_seconds: float = IDLE_POLL_SECONDS,
+    name: str, chain_id: int, chain: ChainSettings, policy: LanePolicy, *, rpc_timeout_seconds: float = 10.0
 ) -> AsyncIterator[RelayChain]:
-    """Open the connections to one chain."""
     provider = ChainProvider(
-        rpc_urls, chain_id=chain_id, timeout_seconds=rpc_timeout_seconds, max_batch=policy.rpc_batch_size
+        chain.rpc_urls, chain_id=chain_id, timeout_seconds=rpc_timeout_seconds, max_batch=policy.rpc_batch_size
     )
+    poll_seconds = chain.poll_interval_ms / 1000
     async with provider as rpc:
-        feed = ChainFeed(
-            ChainClient(rpc),
-            name,
-            chain_id,
-            finality_blocks=finality_blocks,
-            poll_seconds=poll_seconds,
-            behind_seconds=behind_seconds,
-            idle_seconds=idle_seconds,
-        )
-        yield RelayChain(feed, policy, Heads(ws_urls, poll_seconds))
+        feed = ChainFeed(ChainClient(rpc), name, chain_id, chain.finality_blocks, poll_seconds)
+        yield RelayChain(feed, policy, Heads(chain.ws_urls, poll_seconds))
 
 
 @contextlib.asynccontextmanager
 async def open_relayer(
     url: str, chains: Sequence[RelayChain], specs: Sequence[LaneSpec], *, lease_seconds: float, pool_size: int = 6
 ) -> AsyncIterator[Relayer]:
-    """Open the relayer's database connections; the caller runs its tasks."""
     # Lanes poll with single statements; `LaneStore` opens transactions where it needs them.
     async with make_pool(url, size=pool_size, autocommit=True, application_name="vpm-relayer") as pool:
         named = {each.feed.name: each for each in chains}
@@ -176,22 +156,19 @@ async def open_relayer(
 
 @contextlib.asynccontextmanager
 async def setup(daemon: Daemon) -> AsyncIterator[None]:
-    """Open the daemon's resources, run its checks and start its tasks."""
     settings, options = daemon.settings, load(RelayerSettings)
     secrets = load(RelayerSecrets)
     keys = await asyncio.to_thread(read_keys, secrets)
     configured = {name: settings.chain(name) for name in CHAIN_NAMES if settings.chain(name).rpc_urls}
     if not configured:
         raise ConfigError("No chain has an RPC URL.", hint="Set VPM_BASE_RPC_URLS or VPM_STOCK_RPC_URLS.")
-    deployments: dict[str, Deployment] = {
-        name: load_deployment(chain.deployment_file) for name, chain in configured.items()
-    }
+    deployments = {name: load_deployment(chain.deployment_file) for name, chain in configured.items()}
     url = settings.database_url.get_secret_value()
     await check_fit(settings)
     async with contextlib.AsyncExitStack() as stack:
         patience = KmsPatience(options.kms_at_once, options.kms_patience_seconds)
         keys += await stack.enter_async_context(open_kms_keys(secrets.keystore_files, patience))
-        specs = lane_specs(keys, {name: each.chain_id for name, each in deployments.items()})
+        specs = lane_specs(keys, {str(name): each.chain_id for name, each in deployments.items()})
         check_separate_keys(specs, live=[name for name, each in deployments.items() if each.kind != "local"])
         errors = all_errors()
         chains = [
@@ -199,12 +176,9 @@ async def setup(daemon: Daemon) -> AsyncIterator[None]:
                 open_chain(
                     name,
                     deployments[name].chain_id,
-                    chain.rpc_urls,
+                    chain,
                     policy_from(options, name, errors),
-                    finality_blocks=chain.finality_blocks,
-                    poll_seconds=chain.poll_interval_ms / 1000,
                     rpc_timeout_seconds=settings.rpc_timeout_seconds,
-                    ws_urls=chain.ws_urls,
                 )
             )
             for name, chain in configured.items()
@@ -214,8 +188,8 @@ async def setup(daemon: Daemon) -> AsyncIterator[None]:
         )
         for each in chains:
             await _check_chain_id(each.feed)
-            daemon.health.add_check(f"chain {each.feed.name}", _chain_check(each.feed))
-        daemon.health.add_check("lanes", lanes_check(relayer))
+            daemon.health.add_check(f"chain {each.feed.name}", each.feed.check)
+        daemon.health.add_check("lanes", relayer.check_lanes)
         for name, task in relayer.tasks().items():
             daemon.spawn(name, task)
         beat = beat_forever(relayer.pool, "relayer", detail=lambda: {"lanes": len(relayer.lanes())})
@@ -224,28 +198,9 @@ async def setup(daemon: Daemon) -> AsyncIterator[None]:
 
 
 async def _check_chain_id(feed: ChainFeed) -> None:
-    """Check the chain's id. A wrong chain is fatal; a node that does not answer is not, so that the other chain's lanes
-    need not wait for it."""
+    """Raise an error for a wrong chain. A node that does not respond is none: the other chain's lanes need not wait."""
     try:
         await feed.client.provider.start()
     except RpcError as error:
         log.warning(error.message, action="relayer.no_node", chain=feed.name)
         feed.client.provider.open()
-
-
-def _chain_check(feed: ChainFeed) -> Check:
-    async def check() -> tuple[bool, str]:
-        if feed.down_since is not None:
-            return False, f"no node has answered for {time.monotonic() - feed.down_since:.0f} s"
-        return feed.has_head, f"head {feed.head.number}" if feed.has_head else "no head yet"
-
-    return check
-
-
-def lanes_check(relayer: Relayer) -> Check:
-    async def check() -> tuple[bool, str]:
-        lanes = relayer.lanes()
-        bad = [f"{lane.name}: {lane.detail}" for lane in lanes if not lane.is_healthy]
-        return not bad, "; ".join(bad) or f"{len(lanes)} held"
-
-    return check

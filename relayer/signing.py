@@ -1,7 +1,7 @@
-"""EIP-1559 transactions as bytes, hash and signature.
+"""The keys, and EIP-1559 transactions as bytes, hash and signature.
 
 Signing is the relayer's hottest code. This takes about a third of eth_account's time, and tests compare the bytes with
-eth_account's. A signer whose key is in a key service sends it the digest and nothing else.
+eth_account's.
 """
 
 from __future__ import annotations
@@ -9,14 +9,17 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import NamedTuple
 
 import rlp
 from coincurve import PrivateKey
+from eth_account import Account
 from eth_utils.crypto import keccak as keccak256
 
-from core.errors import EXIT_UNAVAILABLE, VpmError
-from core.hexadecimal import hex_of
+from core.config import RelayerSecrets
+from core.errors import EXIT_UNAVAILABLE, ConfigError, VpmError
+from core.hexadecimal import bytes_of, hex_of
 
 _TYPE = b"\x02"
 Fields = list[bytes | list[bytes]]
@@ -24,16 +27,14 @@ Fields = list[bytes | list[bytes]]
 
 @dataclass(frozen=True, slots=True)
 class Fees:
-    """The fees that a transaction offers, in wei per unit of gas: the maximum total, and the maximum for the block's
-    proposer."""
+    """The fees that a transaction offers, in wei per unit of gas."""
 
     max_fee_wei: int
     max_priority_fee_wei: int
 
 
 class Signature(NamedTuple):
-    """An ECDSA signature as a transaction carries it: r and s, of 32 bytes each, with s in the lower half, and the
-    parity of R."""
+    """An ECDSA signature: r and s, of 32 bytes each, with s in the lower half, and the parity of R."""
 
     r: bytes
     s: bytes
@@ -42,7 +43,7 @@ class Signature(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Unsigned:
-    """A transaction before its signature. `to` is 20 bytes, `value_wei` in wei, `gas_limit` in gas units."""
+    """A transaction before its signature. `to` is 20 bytes."""
 
     chain_id: int
     nonce: int
@@ -53,7 +54,6 @@ class Unsigned:
     data: bytes
 
     def fields(self) -> Fields:
-        """Return the fields to sign; the last is the access list, which is empty."""
         return [
             _bytes(self.chain_id),
             _bytes(self.nonce),
@@ -63,25 +63,22 @@ class Unsigned:
             self.to,
             _bytes(self.value_wei),
             self.data,
-            [],
+            [],  # no access list
         ]
 
     def signed(self, signature: Signature) -> Signed:
-        """Return the transaction with this signature."""
         r, s, parity = signature
         raw = _encoded([*self.fields(), _bytes(parity), r.lstrip(b"\0"), s.lstrip(b"\0")])
         return Signed(self.nonce, raw, keccak256(raw), self.fees, self.gas_limit)
 
     @property
     def digest(self) -> bytes:
-        """Return the 32 bytes to sign."""
         return keccak256(_encoded(self.fields()))
 
 
 @dataclass(frozen=True, slots=True)
 class Signed:
-    """A signed transaction: its bytes and its hash. `is_cancel` is whether it is a no-op that takes the nonce of a
-    call."""
+    """A signed transaction. `is_cancel` is whether it is a no-op that takes the nonce of a call."""
 
     nonce: int
     raw: bytes = field(repr=False)
@@ -118,7 +115,7 @@ class Signer(ABC):
 
     @property
     def label(self) -> str:
-        """Return the signer's address as text, which names its lanes in metrics and logs."""
+        """Return the address as text, which names the signer's lanes in metrics and logs."""
         return hex_of(self.address)
 
     def __repr__(self) -> str:
@@ -148,3 +145,46 @@ def _bytes(number: int) -> bytes:
 def _encoded(fields: Fields) -> bytes:
     encoded: bytes = rlp.encode(fields, infer_serializer=False)
     return _TYPE + encoded
+
+
+@dataclass(frozen=True, slots=True)
+class NamedKey:
+    """A key with its chain and groups. The chain is None for a key of every chain."""
+
+    chain: str | None
+    groups: tuple[str, ...]
+    signer: Signer
+
+
+def read_keys(secrets: RelayerSecrets) -> list[NamedKey]:
+    """Read plain keys and keystore files; `relayer.kms` opens the others. This blocks: decrypting one takes about
+    a second."""
+    keys = [
+        NamedKey(each.chain, each.groups, LocalSigner(bytes_of(each.secret.get_secret_value())))
+        for each in secrets.lane_keys
+    ]
+    files = [(each, each.place) for each in secrets.keystore_files if isinstance(each.place, Path)]
+    if files:
+        assert secrets.keystore_password_file is not None
+        try:
+            password = secrets.keystore_password_file.read_text().rstrip("\r\n")
+        except OSError as error:
+            raise ConfigError(
+                f"VPM_RELAYER_KEYSTORE_PASSWORD_FILE ({secrets.keystore_password_file}) cannot be read: "
+                f"{error.strerror}."
+            ) from None
+        for keystore, path in files:
+            try:
+                secret = bytes(Account.decrypt(path.read_text(), password))
+            except OSError as error:
+                raise ConfigError(f"The keystore {path} cannot be read: {error.strerror}.") from None
+            except (ValueError, KeyError, TypeError):
+                raise ConfigError(
+                    f"The keystore {path} cannot be decrypted: it is not a keystore, or the password is wrong."
+                ) from None
+            keys.append(NamedKey(keystore.chain, keystore.groups, LocalSigner(secret)))
+    if not keys and not secrets.keystore_files:
+        raise ConfigError(
+            "No lane key is configured.", hint="Set VPM_RELAYER_KEYS or VPM_RELAYER_KEYSTORES (see core.config.lanes)."
+        )
+    return keys

@@ -16,7 +16,7 @@ from relayer.signing import Fees, Signed, Unsigned
 
 @dataclass(frozen=True, slots=True)
 class NonceTaker:
-    """The mined transaction that used a nonce, with its block."""
+    """The mined transaction that used a nonce."""
 
     tx_hash: bytes
     block_number: int
@@ -42,18 +42,15 @@ class Call:
 
 @dataclass(slots=True)
 class LaneTransaction:
-    """An intent with a nonce, from its first signature until its block is final.
+    """An intent with a nonce, from its first signature until its block is final. Times are in monotonic seconds.
 
     attempts: everything signed for the nonce, oldest first. At most one attempt is ever mined.
-    state_since, last_sent_at: times in monotonic seconds.
     payer_code: the hash of the payer's code, if any.
     doomed: why the call must not or cannot be mined any more, as (code, sentence). A no-op then takes the nonce.
-    unfunded: whether a node last answered that the key cannot pay for the newest bytes.
-
+    unfunded: whether a node last responded that the key cannot pay for the newest bytes.
     used_since: when the nonce was first seen used without a receipt of ours.
-    rival: the foreign transaction that used the nonce, once found.
-    searched_at: when a foreign transaction was last searched for.
-    landed: whether the search found our own transaction. In that case only the receipt is late.
+    rival: the foreign transaction that used the nonce, once found. `searched_at`: when it was last searched for.
+    landed: whether the search found our own transaction, so that only the receipt is late.
     """
 
     call: Call
@@ -92,8 +89,6 @@ class LaneTransaction:
 
 
 class NextStep(StrEnum):
-    """The next action on a transaction in flight."""
-
     KEEP = "keep"
     RESEND = "resend"  # offer the newest bytes again: the node does not have them
     BUMP = "bump"  # sign again with higher fees
@@ -104,10 +99,8 @@ class NextStep(StrEnum):
 class QueueProgress:
     """The progress of a lane's transactions on the chain.
 
-    latest: the key's count of mined transactions.
-    pending: the key's count including the transactions in the node's pool.
-    now: the time in monotonic seconds.
-    chain_time: the head's time in Unix seconds.
+    latest, pending: the key's counts of mined transactions, and of those and the ones in the node's pool.
+    now: the time in monotonic seconds. `chain_time`: the head's time in Unix seconds.
     stuck_seconds, stuck_blocks: the time and blocks since `latest` last moved while something was in flight.
     """
 
@@ -124,7 +117,7 @@ def next_step(
     transaction: LaneTransaction, progress: QueueProgress, patience: Patience, *, may_bump: bool = True
 ) -> NextStep:
     """Return what to do about a transaction that is not mined. `may_bump` is False if its fees could not be raised just
-    now; its present bytes are then still offered.
+    now.
 
     - Cancel it if it is doomed, or late by the chain's clock. A no-op takes its nonce, so the transaction can never
       land late.
@@ -186,7 +179,7 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A candidate that can be signed once it has a nonce. `payer_code` is the hash of its payer's code, if any."""
+    """A candidate that can be signed once it has a nonce."""
 
     candidate: Candidate
     gas_limit: int
@@ -224,8 +217,6 @@ class FormerTransaction:
 
 @dataclass(frozen=True, slots=True)
 class Mined:
-    """The result of a mined transaction."""
-
     transaction: LaneTransaction
     tx_hash: bytes
     outcome: MinedOutcome
@@ -242,17 +233,14 @@ BlockKey = tuple[int, bytes]
 
 
 class LaneTransactions:
-    """A lane's transactions in flight, and what the lane has spent.
+    """A lane's transactions in flight, and what the lane has spent. `writing` is held around every database write of
+    the lane together with the change here that mirrors it.
 
     unmined: transactions by nonce.
-    mined: transactions by block, until the block is final.
-    verified: blocks found canonical since the last reorg.
-    spent_wei: the cost of gas in the last hour.
-    burnt_wei: the part of `spent_wei` spent on reverts, by kind of payer. Both are read from the rows at intervals, and
-        every receipt in between raises them.
+    mined: transactions by block, until the block is final. `verified`: blocks found canonical since the last reorg.
+    spent_wei: the cost of gas in the last hour. `burnt_wei`: the part spent on reverts, by kind of payer. Both are read
+        from the rows at intervals, and every receipt in between raises them.
     where: the labels of the lane's metrics and log lines.
-
-    `writing` is held around every database write of the lane together with the change here that mirrors it.
     """
 
     def __init__(self, chain: str, lane: str, next_nonce: int) -> None:
@@ -276,7 +264,6 @@ class LaneTransactions:
         self._update_gauges()
 
     def add_signed(self, transactions: Sequence[LaneTransaction], queued_seconds: Mapping[int, float]) -> None:
-        """Add newly signed transactions. `queued_seconds` is how long each was queued, by intent."""
         for transaction in transactions:
             self.unmined[transaction.nonce] = transaction
             self.next_nonce = max(self.next_nonce, transaction.nonce + 1)
@@ -291,7 +278,6 @@ class LaneTransactions:
         self._move(transaction, IntentState.SENT)
 
     def mark_mined(self, transaction: LaneTransaction, fee_wei: int) -> None:
-        """Move a transaction from unmined to mined. Its outcome and block must be set."""
         self.landed_at = time.monotonic()
         self.spent_wei += fee_wei
         if transaction.outcome is MinedOutcome.REVERTED:
@@ -303,8 +289,7 @@ class LaneTransactions:
         self._update_gauges()
 
     def undo_block(self, key: BlockKey) -> list[LaneTransaction]:
-        """Put the transactions of a block that a reorg undid back in flight. Return these transactions, to be sent at
-        once."""
+        """Put the transactions of a block that a reorg undid back in flight; return them, to be sent at once."""
         transactions = self.mined.pop(key, [])
         self.verified.discard(key)
         for transaction in transactions:
@@ -338,8 +323,8 @@ class LaneTransactions:
         )
 
     def expected_gas_wei(self, market: FeeMarket, kinds: Collection[PayerKind] = tuple(PayerKind)) -> int:
-        """Return the probable cost of gas for all unmined transactions, or for those of some kinds of payer, if every
-        gas limit is used up."""
+        """Return the probable cost of gas for the unmined transactions of these kinds of payer, if every gas limit is
+        used up."""
         return sum(
             each.newest.gas_limit * expected_price(each.newest.fees, market)
             for each in self.unmined.values()
@@ -362,4 +347,3 @@ class LaneTransactions:
 
     def _update_gauges(self) -> None:
         metrics.IN_FLIGHT.labels(**self.where).set(len(self.unmined))
-        metrics.NEXT_NONCE.labels(**self.where).set(self.next_nonce)

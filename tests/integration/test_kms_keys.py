@@ -15,9 +15,8 @@ from eth_account import Account
 from core.config import RelayerSecrets, load
 from core.errors import ConfigError
 from core.service.cancelling import cancel_and_wait
-from relayer.keys import NamedKey, open_kms_keys
-from relayer.kms.signer import PROBE, KmsPatience, KmsSigner
-from relayer.signing import Fees, SignerUnavailable, Unsigned
+from relayer.kms import PROBE, KmsPatience, KmsSigner, open_kms_keys
+from relayer.signing import Fees, NamedKey, SignerUnavailable, Unsigned
 from tests.support.kms_clouds import REGION, Aws, Key, served
 from tests.waiting import until
 
@@ -127,7 +126,7 @@ async def test_a_request_that_hangs_is_given_up(service: Opened) -> None:
     async with service.signer(name) as signer:
         service.cloud.slow_seconds = dict.fromkeys(service.cloud.keys, 30.0)
         async with asyncio.timeout(15):
-            with pytest.raises(SignerUnavailable, match="did not answer"):
+            with pytest.raises(SignerUnavailable, match="did not respond"):
                 await signer.sign_all([unsigned(0)])
 
 

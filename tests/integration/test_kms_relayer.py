@@ -17,9 +17,8 @@ import yaml
 from core.chain import checksum
 from core.config import RelayerSecrets, load
 from core.outbox import Intent, IntentRequest, IntentState, LaneStatus, report
-from relayer.keys import open_kms_keys
-from relayer.kms.signer import KmsPatience, KmsSigner
-from relayer.queries import LaneQueries
+from relayer.kms import KmsPatience, KmsSigner, open_kms_keys
+from relayer.queued import LaneQueries
 from tests.conftest import StartAnvil
 from tests.support.alert_rules import ALERTS
 from tests.support.inconsistent_node import InconsistentNode
@@ -133,7 +132,7 @@ async def test_while_the_service_is_down_intents_wait_and_the_lane_reports_why(k
         return (await kms.lane(kms.aws_key))[0] is LaneStatus.SIGNER_DOWN
 
     await until(reported, "the lane's saying that it cannot sign", 60)
-    said = f"{kms.names[0].partition('#')[0]} does not sign. AWS KMS answered KMSInternalException"
+    said = f"{kms.names[0].partition('#')[0]} does not sign. AWS KMS returned KMSInternalException"
 
     async def unwell() -> bool:
         status, health = await _get(url + "/health")

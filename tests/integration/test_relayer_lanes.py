@@ -14,7 +14,7 @@ from core.hexadecimal import bytes_of
 from core.outbox import IntentState
 from relayer.leases import LeaseLost
 from relayer.policy import WALLET_REVERTS_ALLOWED
-from relayer.queries import LaneQueries
+from relayer.queued import LaneQueries
 from relayer.sending import LaneSender
 from relayer.signing import LocalSigner
 from relayer.store import LaneStore

@@ -27,11 +27,10 @@ from core.outbox import (
     enqueue,
     report,
 )
+from relayer.feed import Demand
 from relayer.metrics import Gauges
 from relayer.pending_notices import TRIES, PendingNotices
-from relayer.preflight import GAS_CEILINGS
-from relayer.queries import LaneQueries
-from relayer.service import lanes_check
+from relayer.queued import GAS_CEILINGS, LaneQueries
 from relayer.signing import LocalSigner
 from relayer.store import LaneStore
 from relayer.transactions import Candidate
@@ -97,7 +96,7 @@ async def test_an_announced_block_is_read_at_once_if_a_transaction_waits_for_it(
             for _ in range(6):
                 await rig.reaches(await rig.ask_for(rig.transfer()), IntentState.MINED)
             assert time.monotonic() - started < 2 * by_the_clock  # polling by the clock would need that for each
-            await until(lambda: not any(lane.in_flight for lane in relayer.lanes()))
+            await until(lambda: all(lane.demand is not Demand.RECEIPTS for lane in relayer.lanes()))
             await asyncio.sleep(0.3)  # a look that had begun ends
             seen = followed.feed.sequence
             await rig.mine(3)
@@ -433,7 +432,7 @@ async def test_a_former_holder_stops_reporting_a_lane(rig: Rig) -> None:
     signer = await rig.new_signer()
     spec = rig.spec(signer)
     label = {"chain": spec.chain, "lane": spec.signer.label}
-    standing = ("unproven", "in_flight", "next_nonce", "balance_ether", "gas_spent_ether")
+    standing = ("unproven", "in_flight", "balance_ether", "gas_spent_ether")
 
     def said() -> list[float | None]:
         numbers = [REGISTRY.get_sample_value(f"vpm_relayer_{name}", label) for name in standing]
@@ -443,7 +442,7 @@ async def test_a_former_holder_stops_reporting_a_lane(rig: Rig) -> None:
         await rig.reaches(await rig.ask_for(rig.transfer()), IntentState.FINAL)
         assert REGISTRY.get_sample_value("vpm_relayer_lane_held", label) == 1
         assert None not in said()
-    assert said() == [None] * 6
+    assert said() == [None] * 5
     assert REGISTRY.get_sample_value("vpm_relayer_lane_held", label) == 0  # if no process reports 1, an alarm is raised
 
 
@@ -454,7 +453,7 @@ async def test_a_lane_that_does_not_start_is_reported(rig: Rig, monkeypatch: pyt
     async with rig.pool.connection() as connection:
         await connection.execute("ALTER TABLE outbox_transaction RENAME TO outbox_transaction_gone")
     async with rig.relayer(rig.spec(await rig.new_signer())) as relayer:
-        check = lanes_check(relayer)
+        check = relayer.check_lanes
         try:
 
             async def names_the_lane() -> bool:

@@ -64,13 +64,13 @@ async def test_idle_time_does_not_count_as_stuck_time(rig: Rig) -> None:
 
 
 async def test_an_idle_lane_asks_its_node_now_and_then(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
-    looks, counts = [], Follower.counts
+    looks, counts = [], Follower._counts
 
     async def counted(follower: Follower) -> tuple[int, int]:
         looks.append(follower)
         return await counts(follower)
 
-    monkeypatch.setattr(Follower, "counts", counted)
+    monkeypatch.setattr(Follower, "_counts", counted)
     monkeypatch.setattr("relayer.following.IDLE_SECONDS", 5.0)
     async with rig.relayer(rig.spec(await rig.new_signer())):
         await until(lambda: bool(looks), "the first look")

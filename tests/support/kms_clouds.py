@@ -25,7 +25,7 @@ from cryptography.hazmat.primitives.asymmetric.utils import (
     encode_dss_signature,
 )
 
-from relayer.kms.signer import ORDER, address_of
+from relayer.kms import ORDER, address_of
 from tests.support.serving import serving
 
 REGION = "eu-central-1"

@@ -19,13 +19,14 @@ import pytest
 
 from core.chain import ChainClient, ChainProvider, RpcError, RpcErrorKind, checksum
 from core.chain.wire import quantity
+from core.config.settings import ChainSettings
 from core.contracts.deployments import Deployment, write_deployment
 from core.db.engine import ConnectionPool, make_pool
 from core.outbox import Intent, IntentRequest, IntentState, IntentWatch, enqueue, read
 from core.service.cancelling import cancel_and_wait
 from relayer.leases import LaneSpec, Lease
 from relayer.policy import FeePolicy, LanePolicy, Patience
-from relayer.queries import LaneQueries
+from relayer.queued import LaneQueries
 from relayer.service import Relayer, open_chain, open_relayer
 from relayer.signing import Fees, LocalSigner, Signer, Unsigned
 from relayer.store import LaneStore
@@ -155,22 +156,21 @@ class Rig:
     async def relayer(
         self, *specs: LaneSpec, policy: LanePolicy | None = None, lease_seconds: float = 3.0
     ) -> AsyncIterator[Relayer]:
-        """Run a relayer and stop it in an orderly way. If one of its tasks fails, the test fails."""
-        following = open_chain(
-            "test",
-            self.chain_id,
-            (self.rpc_url, *self.more_urls),
-            policy or self.policy,
-            finality_blocks=self.finality_blocks,
-            poll_seconds=self.poll_seconds,
+        """Run a relayer and stop it in an orderly way; if one of its tasks fails, the test fails."""
+        settings = ChainSettings(
+            name="base",
+            rpc_urls=(self.rpc_url, *self.more_urls),
             ws_urls=self.ws_urls,
-            behind_seconds=1.0,
-            idle_seconds=0.2,
+            deployment_file=Path(),
+            finality_blocks=self.finality_blocks,
+            poll_interval_ms=int(self.poll_seconds * 1000),
         )
+        following = open_chain("test", self.chain_id, settings, policy or self.policy)
         async with (
             following as chain,
             open_relayer(self.database_url, [chain], specs, lease_seconds=lease_seconds) as relayer,
         ):
+            chain.feed.behind_seconds, chain.feed.idle_seconds, chain.feed.quiet_seconds = 1.0, 0.2, 0.2
             tasks = {name: asyncio.create_task(work, name=name) for name, work in relayer.tasks().items()}
             try:
                 yield relayer

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from core.config import RelayerSecrets, load
 from core.config.lanes import KeyName
 from core.errors import ConfigError
-from relayer.kms.signer import ORDER, PROBE, address_of, signature_of
+from relayer.kms import ORDER, PROBE, address_of, signature_of
 from relayer.signing import Fees, LocalSigner, Unsigned
 from tests.support.kms_clouds import Key
 

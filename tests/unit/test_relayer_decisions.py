@@ -36,7 +36,7 @@ from relayer.policy import (
     lane_status,
     quote,
 )
-from relayer.preflight import CheckTerms, check, refuse_without_node, with_margin
+from relayer.queued import CheckTerms, check, refuse_without_node, with_margin
 from relayer.signing import Fees, Signed
 from relayer.transactions import (
     Call,

@@ -16,8 +16,9 @@ from core.contracts.abi import all_errors
 from core.errors import ConfigError
 from core.outbox import CREDIT, KEEPER, RELAY
 from core.paths import REPOSITORY
-from relayer.keys import check_separate_keys, lane_specs, read_keys
+from relayer.leases import check_separate_keys, lane_specs
 from relayer.policy import policy_from
+from relayer.signing import read_keys
 
 FIRST, SECOND = "0x" + "11" * 32, "0x" + "22" * 32
 CHAINS = {"base": 8453, "stock": 4663}

@@ -35,8 +35,8 @@ class Submitted:
 
 
 async def announce(connection: Connection, chain_id: int, submitted: Sequence[Submitted]) -> None:
-    """Append the intents' events that are not in the log yet, in the transaction that stores the signed intents. Their
-    kinds are among `KINDS`."""
+    """Append the intents' events that are not in the log yet, last in the transaction that stores the intents: it
+    shortens the time that this transaction waits for locks. The intents' kinds are among `KINDS`."""
     drafts = [
         *await _bets(connection, chain_id, {each.intent_id: each for each in submitted if each.kind in BETS}),
         *await _payouts(connection, chain_id, [each for each in submitted if each.kind in PAYOUTS]),
@@ -44,19 +44,12 @@ async def announce(connection: Connection, chain_id: int, submitted: Sequence[Su
     if drafts:
         await connection.execute(f"SET LOCAL lock_timeout = {_LOCK_TIMEOUT_MS}".encode())
         await event_log.append(connection, drafts)
-        await connection.execute("SET LOCAL lock_timeout = DEFAULT")
 
 
-async def _chain_now(connection: Connection, chain_id: int) -> int | None:
-    """Return the time of the last indexed block, if any.
-
-    A transaction sent now lands in a later block, so no chain event gets an earlier time than the event of its sending.
-    The node's newest block must not be used: events indexed later could then be dated into a second that a reader has
-    already read.
-    """
-    query = "SELECT block_time FROM chain_cursor WHERE chain_id = %s"
-    row = await (await connection.execute(query, (chain_id,))).fetchone()
-    return None if row is None or row[0] is None else int(row[0])
+# The time of the last indexed block, null before the first one. A transaction sent now lands in a later block, so no
+# chain event gets an earlier time than the event of its sending. The node's newest block must not be used: events
+# indexed later could then be dated into a second that a reader has already read.
+_CHAIN_NOW = "(SELECT block_time FROM chain_cursor WHERE chain_id = %s)"
 
 
 async def _bets(connection: Connection, chain_id: int, submitted: dict[int, Submitted]) -> list[Draft]:
@@ -64,15 +57,14 @@ async def _bets(connection: Connection, chain_id: int, submitted: dict[int, Subm
         return []
     rows = await (
         await connection.execute(
-            "SELECT intent_id, wallet, market_id, outcome, amount, bet_hash FROM agent_trade"
+            f"SELECT intent_id, wallet, market_id, outcome, amount, bet_hash, {_CHAIN_NOW} FROM agent_trade"  # noqa: S608
             " WHERE intent_id = ANY(%s) ORDER BY intent_id",
-            (list(submitted),),
+            (chain_id, list(submitted)),
         )
     ).fetchall()
     markets = await notice_markets(connection, {row[2] for row in rows})
-    now = await _chain_now(connection, chain_id)
     drafts = []
-    for intent_id, wallet, market_id, outcome, amount, bet_hash in rows:
+    for intent_id, wallet, market_id, outcome, amount, bet_hash, now in rows:
         market = markets.get(market_id)
         if market is not None:
             payload = payloads.bet_submitted(market, outcome, int(amount), submitted[intent_id].tx_hash)
@@ -88,21 +80,20 @@ async def _payouts(connection: Connection, chain_id: int, submitted: Sequence[Su
         return []
     rows = await (
         await connection.execute(
-            "SELECT s.stake_id, s.market_id, s.wallet, s.outcome, s.amount, s.shares, s.bet_hash, s.status,"
-            " s.paid_amount, m.status, m.winner FROM agent_stake s JOIN agent_market m USING (market_id)"
+            f"SELECT {_CHAIN_NOW}, s.stake_id, s.market_id, s.wallet, s.outcome, s.amount, s.shares, s.bet_hash,"  # noqa: S608
+            " s.status, s.paid_amount, m.status, m.winner FROM agent_stake s JOIN agent_market m USING (market_id)"
             " WHERE s.stake_id = ANY(%s) ORDER BY s.stake_id",
-            (list(carried),),
+            (chain_id, list(carried)),
         )
     ).fetchall()
-    markets = await notice_markets(connection, {row[1] for row in rows})
-    now = await _chain_now(connection, chain_id)
+    markets = await notice_markets(connection, {row[2] for row in rows})
     drafts = []
-    for stake_id, market_id, wallet, outcome, amount, shares, bet_hash, status, paid, market_status, winner in rows:
+    for now, stake_id, market_id, wallet, outcome, amount, shares, bet_hash, status, paid, phase, winner in rows:
         market, how = markets[market_id], carried[stake_id]
         if status in (StakeStatus.PAID, StakeStatus.REFUNDED):  # the event was delayed and the payout has landed
             owed, refund = int(paid), status == StakeStatus.REFUNDED
         else:
-            won = winner if market_status == AgentMarketStatus.RESOLVED else None
+            won = winner if phase == AgentMarketStatus.RESOLVED else None
             refund = status == StakeStatus.OWED_BACK or market.book.refunds(won)
             owed = int(amount) if refund else market.book.owed(won, outcome, int(amount), int(shares))
         payload = payloads.payout(

@@ -1,1 +1,0 @@
-"""Keys that stay in AWS KMS: the relayer sends digests and gets signatures."""
