@@ -170,7 +170,7 @@ class Assigner:
             ended = await self._store.refuse(refusals)
         for each in refusals:
             if each.candidate.intent_id in ended:
-                self._transactions.count_refused(each.candidate.call.kind, each.candidate.age_seconds)
+                self._transactions.count_refused(each.candidate)
                 log.info(each.reason, action="relayer.refused", intent=each.candidate.intent_id, code=each.code)
 
     async def _sign(self, prepared: Sequence[Prepared]) -> None:

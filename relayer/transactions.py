@@ -271,8 +271,8 @@ class LaneTransactions:
             self._measure(transaction.call.kind, IntentState.QUEUED, IntentState.SIGNED, waited)
         self._update_gauges()
 
-    def count_refused(self, kind: str, waited_seconds: float) -> None:
-        self._measure(kind, IntentState.QUEUED, IntentState.FAILED, waited_seconds)
+    def count_refused(self, candidate: Candidate) -> None:
+        self._measure(candidate.call.kind, IntentState.QUEUED, IntentState.FAILED, candidate.age_seconds)
 
     def mark_sent(self, transaction: LaneTransaction) -> None:
         self._move(transaction, IntentState.SENT)

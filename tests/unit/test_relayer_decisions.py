@@ -137,21 +137,12 @@ CALL = Call(1, "enter", b"t" * 20, b"", value_wei=0)
 
 def transaction(**changes: object) -> LaneTransaction:
     attempt = Signed(7, b"raw", b"h" * 32, Fees(210, 10), 21_000)
-    made = LaneTransaction(
-        call=CALL,
-        nonce=7,
-        attempts=[attempt],
-        state=IntentState.SENT,
-        state_since=0.0,
-        last_sent_at=100.0,
-    )
+    made = LaneTransaction(CALL, 7, [attempt], IntentState.SENT, state_since=0.0, last_sent_at=100.0)
     return replace(made, **changes)  # type: ignore[arg-type]
 
 
 def line(**changes: object) -> QueueProgress:
-    made = QueueProgress(
-        latest=7, pending=8, now=101.0, chain_time=1_000, stuck_seconds=0, stuck_blocks=0, market=MARKET
-    )
+    made = QueueProgress(7, 8, now=101.0, chain_time=1_000, stuck_seconds=0, stuck_blocks=0, market=MARKET)
     return replace(made, **changes)  # type: ignore[arg-type]
 
 
@@ -159,79 +150,47 @@ FOREIGN = NonceTaker(b"f" * 32, 100, b"b" * 32)
 CANCEL = Signed(7, b"raw", b"c" * 32, Fees(240, 12), 21_000, is_cancel=True)
 
 
+KEEP, RESEND, BUMP, STOP = NextStep
+LATE = replace(CALL, not_after=999)
+CANCELLING = [*transaction().attempts, CANCEL]
+DEAR = FeeMarket(211, 1)
+
+
 @pytest.mark.parametrize(
     ("transaction", "progress", "expected"),
     [
-        pytest.param(transaction(), line(), NextStep.KEEP, id="just sent and in the pool"),
-        pytest.param(transaction(nonce=9), line(now=200.0, pending=10), NextStep.KEEP, id="in the pool behind others"),
-        pytest.param(transaction(nonce=9), line(now=104.0, pending=9), NextStep.RESEND, id="not in the pool"),
+        pytest.param(transaction(), line(), KEEP, id="just sent and in the pool"),
+        pytest.param(transaction(nonce=9), line(now=200.0, pending=10), KEEP, id="in the pool behind others"),
+        pytest.param(transaction(nonce=9), line(now=104.0, pending=9), RESEND, id="not in the pool"),
+        pytest.param(transaction(nonce=9), line(now=103.9, pending=9), KEEP, id="not in the pool, but only just sent"),
+        pytest.param(transaction(last_sent_at=None), line(), RESEND, id="never sent"),
+        pytest.param(transaction(), line(now=105.0), RESEND, id="first of the line: sent again in case"),
+        pytest.param(transaction(), line(stuck_seconds=15, stuck_blocks=2), BUMP, id="blocks come and pass it by"),
+        pytest.param(transaction(), line(stuck_seconds=60, stuck_blocks=1), KEEP, id="no blocks come: not its fault"),
         pytest.param(
-            transaction(nonce=9), line(now=103.9, pending=9), NextStep.KEEP, id="not in the pool, but only just sent"
-        ),
-        pytest.param(transaction(last_sent_at=None), line(), NextStep.RESEND, id="never sent"),
-        pytest.param(transaction(), line(now=105.0), NextStep.RESEND, id="first of the line: sent again in case"),
-        pytest.param(
-            transaction(),
-            line(now=103.0, stuck_seconds=15, stuck_blocks=2),
-            NextStep.BUMP,
-            id="blocks come and pass it by",
-        ),
-        pytest.param(
-            transaction(),
-            line(now=103.0, stuck_seconds=60, stuck_blocks=1),
-            NextStep.KEEP,
-            id="no blocks come: not its fault",
+            transaction(nonce=9), line(pending=10, stuck_seconds=60, stuck_blocks=9), KEEP, id="behind the first: waits"
         ),
         pytest.param(
             transaction(nonce=9),
-            line(now=103.0, pending=10, stuck_seconds=60, stuck_blocks=9),
-            NextStep.KEEP,
-            id="behind the first: waits for it",
-        ),
-        pytest.param(
-            transaction(nonce=9),
-            line(now=105.0, pending=10, stuck_blocks=2, market=FeeMarket(211, 1)),
-            NextStep.BUMP,
+            line(now=105.0, pending=10, stuck_blocks=2, market=DEAR),
+            BUMP,
             id="below the base fee: no block can hold it, wherever it stands",
         ),
+        pytest.param(transaction(), line(stuck_blocks=1, market=DEAR), KEEP, id="below the base fee for one block"),
         pytest.param(
-            transaction(),
-            line(now=102.0, stuck_blocks=1, market=FeeMarket(211, 1)),
-            NextStep.KEEP,
-            id="below the base fee for one block only",
+            transaction(replaced_at=99.0), line(stuck_blocks=5, market=DEAR), KEEP, id="below it, and just replaced"
         ),
         pytest.param(
-            transaction(replaced_at=99.0),
-            line(now=102.0, stuck_blocks=5, market=FeeMarket(211, 1)),
-            NextStep.KEEP,
-            id="below the base fee, and replaced a moment ago",
+            transaction(replaced_at=99.0), line(stuck_seconds=60, stuck_blocks=9), KEEP, id="stuck, and just replaced"
         ),
+        pytest.param(transaction(call=LATE), line(), STOP, id="past its time on the chain's clock"),
+        pytest.param(transaction(call=replace(CALL, not_after=1_000)), line(), KEEP, id="just in time"),
+        pytest.param(transaction(doomed=("gas_limit", "too much")), line(), STOP, id="no node can take it"),
+        pytest.param(transaction(call=LATE, attempts=CANCELLING), line(), KEEP, id="cancelling already"),
         pytest.param(
-            transaction(replaced_at=99.0),
-            line(now=103.0, stuck_seconds=60, stuck_blocks=9),
-            NextStep.KEEP,
-            id="stuck, and replaced a moment ago",
-        ),
-        pytest.param(
-            transaction(call=replace(CALL, not_after=999)),
-            line(),
-            NextStep.CANCEL,
-            id="past its time on the chain's clock",
-        ),
-        pytest.param(transaction(call=replace(CALL, not_after=1_000)), line(), NextStep.KEEP, id="just in time"),
-        pytest.param(transaction(doomed=("gas_limit", "too much")), line(), NextStep.CANCEL, id="no node can take it"),
-        pytest.param(
-            transaction(call=replace(CALL, not_after=999), attempts=[*transaction().attempts, CANCEL]),
-            line(),
-            NextStep.KEEP,
-            id="cancelling already",
-        ),
-        pytest.param(
-            transaction(
-                call=replace(CALL, not_after=999), attempts=[*transaction().attempts, CANCEL], replaced_at=80.0
-            ),
+            transaction(call=LATE, attempts=CANCELLING, replaced_at=80.0),
             line(stuck_seconds=20, stuck_blocks=9),
-            NextStep.BUMP,
+            BUMP,
             id="the cancel itself is stuck",
         ),
     ],
@@ -243,22 +202,15 @@ def test_next_step(transaction: LaneTransaction, progress: QueueProgress, expect
 @pytest.mark.parametrize(
     ("transaction", "progress", "expected"),
     [
-        pytest.param(transaction(), line(now=105.0, stuck_seconds=15, stuck_blocks=2), NextStep.RESEND, id="the first"),
-        pytest.param(
-            transaction(), line(now=103.0, stuck_seconds=15, stuck_blocks=2), NextStep.KEEP, id="the first, only just"
-        ),
+        pytest.param(transaction(), line(now=105.0, stuck_seconds=15, stuck_blocks=2), RESEND, id="the first"),
+        pytest.param(transaction(), line(now=103.0, stuck_seconds=15, stuck_blocks=2), KEEP, id="the first, only just"),
         pytest.param(
             transaction(nonce=9),
-            line(now=105.0, pending=9, stuck_blocks=2, market=FeeMarket(211, 1)),
-            NextStep.RESEND,
+            line(now=105.0, pending=9, stuck_blocks=2, market=DEAR),
+            RESEND,
             id="below the base fee, and not in the pool",
         ),
-        pytest.param(
-            transaction(call=replace(CALL, not_after=999)),
-            line(now=105.0),
-            NextStep.CANCEL,
-            id="a late one is never sent alone",
-        ),
+        pytest.param(transaction(call=LATE), line(now=105.0), STOP, id="a late one is never sent alone"),
     ],
 )
 def test_a_transaction_that_cannot_be_bumped_is_resent(
@@ -290,15 +242,7 @@ def test_a_nonce_is_given_up_only_to_a_known_canonical_transaction(
     assert found is expected
 
 
-IDLE = LaneSnapshot(
-    node_down=False,
-    base_fee_wei=100,
-    balance_wei=10_000,
-    worst_cost_wei=0,
-    spent_wei=0,
-    expected_wei=0,
-    in_flight=0,
-)
+IDLE = LaneSnapshot(False, 100, balance_wei=10_000, worst_cost_wei=0, spent_wei=0, expected_wei=0, in_flight=0)
 LIMITS = LanePolicy(FeePolicy(cap_wei=1_000), PATIENCE, max_in_flight=10, gas_per_hour_wei=5_000)
 
 
@@ -330,13 +274,7 @@ def test_lane_status(snapshot: LaneSnapshot, expected: LaneStatus) -> None:
 
 
 def candidate(**changes: object) -> Candidate:
-    made = Candidate(
-        call=CALL,
-        age_seconds=0.0,
-        depends_on_state=None,
-        depends_on_outcome=None,
-    )
-    return replace(made, **changes)  # type: ignore[arg-type]
+    return replace(Candidate(CALL, 0.0, None, None), **changes)  # type: ignore[arg-type]
 
 
 REVERTED = RpcError(RpcErrorKind.REVERTED, "execution reverted")
