@@ -86,7 +86,7 @@ class Assigner:
         now = time.monotonic()
         self._deferred = {intent: until for intent, until in self._deferred.items() if until > now}
         room = min(self._policy.batch_size, self._policy.max_in_flight - len(self._transactions.unmined))
-        # A key service gets as many as it signs at once, so that the batch waits for one answer and not for several.
+        # A key service gets as many as it signs at once, so that the batch waits for one response and not for several.
         room = min(room, self._store.lease.signer.at_once or room)
         queued = await self._queries.queued(room, [*self._deferred, *self._claims])
         with self._claimed(queued) as candidates:
@@ -250,7 +250,9 @@ class Assigner:
             for each in LaneStatus:
                 metrics.STATUS.labels(**where, status=each.value).set(1 if each is status else 0)
             if status is not published:
-                log.info(detail, action="relayer.lane_status", **where, status=status.value)
+                log.info(
+                    "the lane's status changed", action="relayer.lane_status", **where, status=status.value, why=detail
+                )
             published = status
             async with self._transactions.writing:
                 await self._store.report(status, detail, self.balance_wei)

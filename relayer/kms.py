@@ -225,8 +225,7 @@ async def try_once(key: KmsKey, request: Callable[[], Awaitable[T]], patience: K
 
 
 async def with_retries(key: KmsKey, request: Callable[[], Awaitable[T]], patience: KmsPatience) -> T:
-    """Retry a request while the service throttles it or does not answer; raise the last SignerUnavailable on
-    timeout."""
+    """Retry a request while the service throttles it or does not respond; on timeout raise the last error."""
     loop = asyncio.get_running_loop()
     deadline, pause = loop.time() + patience.seconds, FIRST_PAUSE_SECONDS
     while True:

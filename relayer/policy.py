@@ -273,7 +273,7 @@ class LaneSnapshot:
 def lane_status(lane: LaneSnapshot, policy: LanePolicy) -> tuple[LaneStatus, str]:
     """Return the lane's most serious status and a sentence that explains it."""
     if lane.node_down:
-        return LaneStatus.NODE_DOWN, "No RPC URL of the chain answers."
+        return LaneStatus.NODE_DOWN, "No RPC URL of the chain responds."
     if lane.signer_problem is not None:
         return LaneStatus.SIGNER_DOWN, lane.signer_problem
     if lane.out_of_funds is not None:

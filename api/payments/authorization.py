@@ -84,7 +84,7 @@ class SignedCall:
 
     @property
     def escape_kit(self) -> dict[str, Any]:
-        """Return the call in the form that answers show. With it, the payer can send the call without us."""
+        """Return the call as responses show it, so that the payer can send it."""
         return {
             "to": self.call.to,
             "data": hex_of(self.call.data),
@@ -97,7 +97,7 @@ async def accepts_signature(
     client: ChainClient, wallet: str, digest: bytes, signature: bytes, timeout_seconds: float
 ) -> bool:
     """Return whether the contract at `wallet` accepts exactly this signature. The check calls the contract in the same
-    way as the token does. Raise RpcError if no node answers."""
+    way as the token does. Raise RpcError if no node responds."""
     call = Contract(checksum(wallet), _ERC1271).call("isValidSignature", digest, signature)
     try:
         raw = await client.simulate(call, gas=SIGNATURE_GAS, timeout_seconds=timeout_seconds)
