@@ -6,24 +6,7 @@ import {SafeERC20} from "@openzeppelin/contracts/token/ERC20/utils/SafeERC20.sol
 import {ReentrancyGuardTransient} from "@openzeppelin/contracts/utils/ReentrancyGuardTransient.sol";
 import {IERC3009} from "../lib/IERC3009.sol";
 import {IVestedMarkets} from "./IVestedMarkets.sol";
-import {
-    Flow,
-    PAID,
-    Pool,
-    Position,
-    REFUNDED,
-    SEEDED,
-    Terms,
-    Totals,
-    packPool,
-    packPoolParking,
-    packPosition,
-    packRation,
-    packTerms,
-    packVintage,
-    parkedRation
-} from "./PackedWords.sol";
-import {VestedBooks} from "./VestedBooks.sol";
+import {PAID, REFUNDED, VestedBooks} from "./VestedBooks.sol";
 import {VestedMath} from "./VestedMath.sol";
 
 /// @title The settler: holds every stake of every vested-parimutuel market and pays what the books say
@@ -70,39 +53,40 @@ contract VestedMarkets is VestedBooks, ReentrancyGuardTransient {
     /// @inheritdoc IVestedMarkets
     function create(CreateParams calldata p) external nonReentrant returns (uint256 marketId) {
         if (msg.sender != lister) revert NotLister(msg.sender, lister);
-        Totals totals = _totals;
-        if (totals.entriesPaused()) revert EntriesArePaused(guardian);
+        Totals memory totals = _totals;
+        if (totals.entriesPaused) revert EntriesArePaused(guardian);
         _requireTerms(p);
 
         uint256 seed = 2 * uint256(p.seedPerLeg);
         uint256 held = _held();
-        uint256 owed = totals.liabilities();
+        uint256 owed = totals.liabilities;
         uint256 unbooked = held > owed ? held - owed : 0;
         if (unbooked < seed) revert SeedNotReceived(seed, unbooked);
 
-        totals = totals.addMarket().owe(seed);
+        marketId = ++totals.markets;
+        totals.liabilities += uint128(seed); // two of 64 bits
         _totals = totals;
-        marketId = totals.markets();
         Market storage m = _markets[marketId];
-        m.terms = packTerms(
-            uint32(p.minEntry),
-            uint48(p.maxEntry),
-            uint48(p.sideCap),
-            uint40(p.freezeTime),
-            p.kappa,
-            p.voidDelay,
-            p.feeBps,
-            uint8(Status.Open)
-        );
-        m.flow = SEEDED;
-        m.pool = packPool(p.seedPerLeg, p.seedPerLeg);
+        // _requireTerms has checked the widths.
+        m.terms = Terms({
+            minEntry: uint32(p.minEntry),
+            maxEntry: uint48(p.maxEntry),
+            sideCap: uint48(p.sideCap),
+            freezeTime: uint40(p.freezeTime),
+            kappa: p.kappa,
+            voidDelay: p.voidDelay,
+            feeBps: p.feeBps,
+            status: Status.Open
+        });
+        (m.flow.countUp, m.flow.countDown) = (1, 1);
+        (m.pool.principalUp, m.pool.principalDown) = (p.seedPerLeg, p.seedPerLeg);
         m.opener = p.opener;
         m.seedPerLeg = p.seedPerLeg;
         m.resolver = p.resolver;
         _announce(marketId, p);
         for (uint256 outcome = 0; outcome < 2; ++outcome) {
             uint256 positionId = _positionId(marketId, outcome, 0);
-            _positions[positionId] = packPosition(p.opener, p.seedPerLeg, 0);
+            _positions[positionId] = Position(p.opener, p.seedPerLeg, 0, 0);
             emit Entered(marketId, positionId, p.opener, uint8(outcome), p.seedPerLeg, 0);
         }
     }
@@ -178,12 +162,12 @@ contract VestedMarkets is VestedBooks, ReentrancyGuardTransient {
     }
 
     function _requireEntry(uint256 marketId, uint8 outcome, uint256 amount) private view {
-        if (_totals.entriesPaused()) revert EntriesArePaused(guardian);
+        if (_totals.entriesPaused) revert EntriesArePaused(guardian);
         if (outcome > 1) revert InvalidOutcome(outcome);
-        (, Terms t) = _openMarket(marketId);
-        if (block.timestamp >= t.freezeTime()) revert MarketFrozen(marketId, t.freezeTime(), block.timestamp);
-        if (amount < t.minEntry() || amount > t.maxEntry()) {
-            revert AmountOutOfBounds(amount, t.minEntry(), t.maxEntry());
+        Terms storage t = _openMarket(marketId).terms;
+        if (block.timestamp >= t.freezeTime) revert MarketFrozen(marketId, t.freezeTime, block.timestamp);
+        if (amount < t.minEntry || amount > t.maxEntry) {
+            revert AmountOutOfBounds(amount, t.minEntry, t.maxEntry);
         }
     }
 
@@ -201,19 +185,21 @@ contract VestedMarkets is VestedBooks, ReentrancyGuardTransient {
     {
         if (gasleft() < BOOKING_GAS) revert NotEnoughGas(gasleft(), BOOKING_GAS);
         Market storage m = _markets[marketId];
-        Flow f = m.flow;
-        if (f.vintageBlock() != block.number) {
-            f = _clear(marketId, m, f);
-            if (f.vintages() == type(uint24).max) revert MarketFull(marketId);
-            f = f.begin(block.number);
+        Flow storage f = m.flow;
+        if (f.vintageBlock != block.number) {
+            _clear(marketId, m);
+            if (f.vintages == type(uint24).max) revert MarketFull(marketId);
+            ++f.vintages;
+            f.vintageBlock = uint40(block.number); // 40 bits are enough for ever
         }
-        uint256 n = f.countOf(outcome);
-        uint256 through = f.demandOf(outcome) + amount;
+        uint256 n = _countOf(f, outcome);
+        uint256 through = _demandOf(f, outcome) + amount;
         if (n == MAX_POSITIONS || through > type(uint64).max) revert MarketFull(marketId);
-        m.flow = f.join(outcome, amount);
-        _totals = _totals.owe(amount);
+        if (outcome == 0) (f.demandUp, f.countUp) = (uint64(through), uint32(n + 1));
+        else (f.demandDown, f.countDown) = (uint64(through), uint32(n + 1));
+        _totals.liabilities += uint128(amount); // at most the market's maxEntry, 48 bits
         positionId = _positionId(marketId, outcome, n);
-        _positions[positionId] = packPosition(owner, through, f.vintages());
+        _positions[positionId] = Position(owner, uint64(through), f.vintages, 0);
         emit Entered(marketId, positionId, owner, uint8(outcome), amount, uint64(block.number));
     }
 
@@ -221,50 +207,48 @@ contract VestedMarkets is VestedBooks, ReentrancyGuardTransient {
 
     /// @inheritdoc IVestedMarkets
     function finalizeVintage(uint256 marketId) external nonReentrant {
-        (Market storage m, Terms t) = _market(marketId);
-        Flow f = m.flow;
-        if (f.vintageBlock() == 0) revert NoOpenVintage(marketId);
-        if (!_finished(t, f)) revert VintageStillOpen(marketId, f.vintageBlock());
-        m.flow = _finalize(marketId, m, f, true);
+        Market storage m = _market(marketId);
+        Flow storage f = m.flow;
+        if (f.vintageBlock == 0) revert NoOpenVintage(marketId);
+        if (!_finished(m)) revert VintageStillOpen(marketId, f.vintageBlock);
+        _finalize(marketId, m, true);
     }
 
-    /// The flow with no vintage open and no ration parked, whose words the next vintage or the settlement needs. The caller
-    /// stores it.
-    function _clear(uint256 marketId, Market storage m, Flow f) private returns (Flow) {
-        if (f.vintageBlock() != 0) return _finalize(marketId, m, f, false);
-        if (!f.parks()) return f;
-        Pool pool = m.pool;
-        _vintages[_vintageKey(marketId, f.vintages())].ration = parkedRation(f, pool);
-        m.pool = packPool(pool.principalUp(), pool.principalDown());
-        return f.finalized();
+    /// Ends the open vintage and gives a parked ration its word, since the next vintage or the settlement needs theirs in
+    /// the flow and the pool.
+    function _clear(uint256 marketId, Market storage m) private {
+        Flow storage f = m.flow;
+        if (f.vintageBlock != 0) {
+            _finalize(marketId, m, false);
+        } else if (_parks(f)) {
+            _vintages[_vintageKey(marketId, f.vintages)].ration = _parkedRation(f, m.pool);
+            (m.pool.paidPrincipal, m.pool.distributed) = (0, 0);
+            (f.demandUp, f.demandDown) = (0, 0);
+        }
     }
 
     /// Writes the open vintage into the books; if it was rationed, its ration too, in a word of its own or, with `park`, in
     /// the flow and the pool. Without a ration every entry was accepted whole.
-    /// @return the flow without it, which the caller stores
-    function _finalize(uint256 marketId, Market storage m, Flow f, bool park) private returns (Flow) {
-        Books memory b = _books(marketId, m.terms, f, m.pool, true);
-        StoredVintage storage stored = _vintages[_vintageKey(marketId, f.vintages())];
+    function _finalize(uint256 marketId, Market storage m, bool park) private {
+        Flow storage f = m.flow;
+        Books memory b = _books(marketId, m, true);
+        StoredVintage storage stored = _vintages[_vintageKey(marketId, f.vintages)];
         bool rationed = b.acceptedUp != b.offeredUp || b.acceptedDown != b.offeredDown;
-        stored.vintage = packVintage(b.accUp, b.accDown, f.vintageBlock(), rationed);
-        park = park && rationed;
-        if (park) {
-            m.pool = packPoolParking(b.principalUp, b.principalDown, b.acceptedUp, b.acceptedDown);
+        stored.vintage = Vintage(uint96(b.accUp), uint96(b.accDown), f.vintageBlock, rationed);
+        // Principals are within the side cap, and what was accepted is a part of them.
+        (m.pool.principalUp, m.pool.principalDown) = (uint64(b.principalUp), uint64(b.principalDown));
+        if (rationed && park) {
+            (m.pool.paidPrincipal, m.pool.distributed) = (uint64(b.acceptedUp), uint64(b.acceptedDown));
         } else {
-            m.pool = packPool(b.principalUp, b.principalDown);
-            if (rationed) stored.ration = packRation(b.offeredUp, b.offeredDown, b.acceptedUp, b.acceptedDown);
+            if (rationed) {
+                stored.ration = Ration(f.demandUp, f.demandDown, uint64(b.acceptedUp), uint64(b.acceptedDown));
+            }
+            (f.demandUp, f.demandDown) = (0, 0);
         }
         emit VintageFinalized(
-            marketId,
-            uint64(f.vintageBlock()),
-            b.offeredUp,
-            b.offeredDown,
-            b.acceptedUp,
-            b.acceptedDown,
-            b.accUp,
-            b.accDown
+            marketId, f.vintageBlock, b.offeredUp, b.offeredDown, b.acceptedUp, b.acceptedDown, b.accUp, b.accDown
         );
-        return park ? f.finalizedParking() : f.finalized();
+        f.vintageBlock = 0;
     }
 
     // ---------------------------------------------------------------- Settling
@@ -272,54 +256,56 @@ contract VestedMarkets is VestedBooks, ReentrancyGuardTransient {
     /// @inheritdoc IVestedMarkets
     function resolve(uint256 marketId, uint8 winner) external nonReentrant {
         if (winner > 1) revert InvalidOutcome(winner);
-        (Market storage m, Terms t) = _openMarket(marketId);
+        Market storage m = _openMarket(marketId);
+        Terms storage t = m.terms;
         if (msg.sender != m.resolver) revert NotResolver(marketId, msg.sender, m.resolver);
-        if (block.timestamp < t.freezeTime()) revert MarketNotFrozen(marketId, t.freezeTime(), block.timestamp);
-        _close(marketId, m, t, winner == 0 ? Status.Up : Status.Down);
+        if (block.timestamp < t.freezeTime) revert MarketNotFrozen(marketId, t.freezeTime, block.timestamp);
+        _close(marketId, m, winner == 0 ? Status.Up : Status.Down);
         emit Resolved(marketId, winner);
     }
 
     /// @inheritdoc IVestedMarkets
     function voidMarket(uint256 marketId) external nonReentrant {
-        (Market storage m, Terms t) = _openMarket(marketId);
-        if (block.timestamp < t.freezeTime()) revert MarketNotFrozen(marketId, t.freezeTime(), block.timestamp);
-        uint256 anyoneFrom = t.freezeTime() + t.voidDelay();
+        Market storage m = _openMarket(marketId);
+        Terms storage t = m.terms;
+        if (block.timestamp < t.freezeTime) revert MarketNotFrozen(marketId, t.freezeTime, block.timestamp);
+        uint256 anyoneFrom = uint256(t.freezeTime) + t.voidDelay;
         if (block.timestamp < anyoneFrom && msg.sender != m.resolver) {
             revert TooEarlyToVoid(marketId, anyoneFrom, block.timestamp);
         }
-        _close(marketId, m, t, Status.Void);
+        _close(marketId, m, Status.Void);
         emit Voided(marketId);
     }
 
-    function _close(uint256 marketId, Market storage m, Terms t, Status status) private {
+    function _close(uint256 marketId, Market storage m, Status status) private {
         // Even if the vintage's block goes on: after this, a stake not yet accepted or refused would be owed nothing, or twice.
-        Flow f = m.flow;
-        Flow cleared = _clear(marketId, m, f);
-        if (Flow.unwrap(cleared) != Flow.unwrap(f)) m.flow = cleared;
-        m.terms = t.withStatus(uint8(status));
+        _clear(marketId, m);
+        m.terms.status = status;
     }
 
     // ---------------------------------------------------------------- Paying
 
     /// @inheritdoc IVestedMarkets
     function claim(uint256 positionId) external nonReentrant {
-        (Position p, Snapshot memory snap, Stake memory s) = _position(positionId);
+        (Position storage p, Snapshot memory snap, Stake memory s) = _position(positionId);
         if (snap.status == Status.Open) revert MarketNotSettled(snap.marketId);
         _payOrRevert(positionId, p, snap, s, true);
     }
 
     /// @inheritdoc IVestedMarkets
     function withdrawRefund(uint256 positionId) external nonReentrant {
-        (Position p, Snapshot memory snap, Stake memory s) = _position(positionId);
+        (Position storage p, Snapshot memory snap, Stake memory s) = _position(positionId);
         if (!s.matched) revert VintageStillOpen(snap.marketId, snap.pendingBlock);
         _payOrRevert(positionId, p, snap, s, false);
     }
 
-    function _payOrRevert(uint256 positionId, Position p, Snapshot memory snap, Stake memory s, bool settle) private {
+    function _payOrRevert(uint256 positionId, Position storage p, Snapshot memory snap, Stake memory s, bool settle)
+        private
+    {
         uint256 held = _held();
         (uint256 total, uint256 left) = _pay(positionId, p, snap, s, settle, held, false);
         if (total == 0) revert NothingDue(positionId);
-        if (left >= held) revert TransferFailed(p.owner(), total);
+        if (left >= held) revert TransferFailed(p.owner, total);
     }
 
     /// @inheritdoc IVestedMarkets
@@ -328,8 +314,8 @@ contract VestedMarkets is VestedBooks, ReentrancyGuardTransient {
         Snapshot memory snap;
         for (uint256 i = 0; i < positionIds.length; ++i) {
             uint256 positionId = positionIds[i];
-            Position p = _positions[positionId];
-            if (p.owner() == address(0)) continue;
+            Position storage p = _positions[positionId];
+            if (p.owner == address(0)) continue;
             // Nothing below changes the snapshot of a market.
             if (positionId >> 32 != snap.marketId) snap = _snapshot(positionId >> 32);
             Stake memory s = _stake(snap, positionId, p);
@@ -349,7 +335,7 @@ contract VestedMarkets is VestedBooks, ReentrancyGuardTransient {
     /// @return left our balance after; it went if that is less
     function _pay(
         uint256 positionId,
-        Position p,
+        Position storage p,
         Snapshot memory snap,
         Stake memory s,
         bool settle,
@@ -361,34 +347,41 @@ contract VestedMarkets is VestedBooks, ReentrancyGuardTransient {
         if (total == 0) return (0, held);
 
         Market storage m = _markets[snap.marketId];
-        Pool pool = m.pool;
-        Totals totals = _totals;
-        _positions[positionId] = p.withFlags(settle ? PAID | REFUNDED : REFUNDED);
-        if (gross != 0) m.pool = pool.pay(s.accepted, gross);
-        _totals = totals.settleDebt(total, s.fee);
+        uint8 flags = p.flags;
+        p.flags = flags | (settle ? PAID | REFUNDED : REFUNDED);
+        if (gross != 0) {
+            // All that is paid of a market is at most its two principals, which are below 2^64 together.
+            m.pool.paidPrincipal += uint64(s.accepted);
+            m.pool.distributed += uint64(gross);
+        }
+        _totals.liabilities -= uint128(total);
+        _totals.fees += uint88(s.fee);
 
-        left = _send(p.owner(), total, held, capped);
+        left = _send(p.owner, total, held, capped);
         if (left < held) {
-            emit Delivered(positionId, p.owner(), total - s.refund, s.fee, s.refund);
+            emit Delivered(positionId, p.owner, total - s.refund, s.fee, s.refund);
         } else {
-            _positions[positionId] = p;
-            m.pool = pool;
-            _totals = totals;
-            emit DeliveryFailed(positionId, p.owner(), total);
+            p.flags = flags;
+            if (gross != 0) {
+                m.pool.paidPrincipal -= uint64(s.accepted);
+                m.pool.distributed -= uint64(gross);
+            }
+            _totals.liabilities += uint128(total);
+            _totals.fees -= uint88(s.fee);
+            emit DeliveryFailed(positionId, p.owner, total);
         }
     }
 
     /// What is due now and not paid yet: the fee and the refused part go into `s`.
     /// @return gross the payout before the fee
-    function _reckon(Position p, Snapshot memory snap, Stake memory s, bool settle)
+    function _reckon(Position storage p, Snapshot memory snap, Stake memory s, bool settle)
         private
-        pure
+        view
         returns (uint256 gross)
     {
-        uint256 flags = p.flags();
-        if (settle && flags & PAID == 0) (gross, s.fee) = _payout(snap, s);
+        if (settle && p.flags & PAID == 0) (gross, s.fee) = _payout(snap, s);
         // An accepted amount is a part of what was offered; most often all of it.
-        if (flags & REFUNDED == 0 && s.matched && s.offered != s.accepted) s.refund = s.offered - s.accepted;
+        if (p.flags & REFUNDED == 0 && s.matched && s.offered != s.accepted) s.refund = s.offered - s.accepted;
     }
 
     /// Our balance decides whether the money went, not what the token says: it may revert, or return anything, for an
@@ -430,25 +423,24 @@ contract VestedMarkets is VestedBooks, ReentrancyGuardTransient {
 
     /// @inheritdoc IVestedMarkets
     function claimResidue(uint256 marketId) external nonReentrant {
-        (Market storage m, Terms t) = _market(marketId);
-        if (Status(t.status()) == Status.Open) revert MarketNotSettled(marketId);
-        Pool pool = m.pool;
-        uint256 unpaid = _unpaidPrincipal(t, pool);
+        Market storage m = _market(marketId);
+        if (m.terms.status == Status.Open) revert MarketNotSettled(marketId);
+        uint256 unpaid = _unpaidPrincipal(m);
         if (unpaid != 0) revert WinnersUnpaid(marketId, unpaid);
-        uint256 residue = pool.principalUp() + pool.principalDown() - pool.distributed();
+        uint256 residue = m.pool.principalUp + m.pool.principalDown - m.pool.distributed;
         if (residue == 0) revert NoResidue(marketId);
-        m.pool = pool.payResidue(residue);
-        _totals = _totals.settleDebt(residue, 0);
+        m.pool.distributed += uint64(residue); // a part of the two principals
+        _totals.liabilities -= uint128(residue);
         _sendToTreasury(residue);
         emit ResidueClaimed(marketId, residue);
     }
 
     /// @inheritdoc IVestedMarkets
     function sweepFees() external nonReentrant {
-        Totals totals = _totals;
-        uint256 amount = totals.fees();
+        uint128 amount = _totals.fees;
         if (amount == 0) revert NoFees();
-        _totals = totals.withoutFees();
+        _totals.fees = 0;
+        _totals.liabilities -= amount;
         _sendToTreasury(amount);
         emit FeesSwept(amount);
     }
@@ -458,18 +450,17 @@ contract VestedMarkets is VestedBooks, ReentrancyGuardTransient {
     /// @inheritdoc IVestedMarkets
     function setPaused(bool paused) external nonReentrant {
         if (msg.sender != guardian) revert NotGuardian(msg.sender, guardian);
-        _totals = _totals.withPaused(paused);
+        _totals.entriesPaused = paused;
         emit EntriesPaused(paused);
     }
 
     /// @inheritdoc IVestedMarkets
     function transferPosition(uint256 positionId, address to) external nonReentrant {
-        Position p = _positions[positionId];
-        address owner = p.owner();
+        address owner = _positions[positionId].owner;
         if (owner == address(0)) revert UnknownPosition(positionId);
         if (msg.sender != owner) revert NotPositionOwner(positionId, msg.sender, owner);
         if (to == address(0) || to == address(this)) revert InvalidOwner(to);
-        _positions[positionId] = p.withOwner(to);
+        _positions[positionId].owner = to;
         emit PositionTransferred(positionId, owner, to);
     }
 }

@@ -20,7 +20,7 @@ from scripts._deploy.session import ScriptRefused
 from tests.support.genesis import Genesis
 
 MAX_CODE = 24_576  # EIP-170
-ROOM = 2_000
+ROOM = 500
 IMPORT = re.compile(r'^import\b[^"]*"([^"]+)";', re.MULTILINE)
 
 
@@ -124,7 +124,7 @@ def test_everything_that_is_deployed_is_recorded(local_genesis: Genesis) -> None
 
 
 def test_no_contract_is_near_the_size_limit(codes: dict[str, bytes]) -> None:
-    """A contract at the limit could only be changed by removing something."""
+    """Room to mend. Fewer optimizer runs give thousands of bytes more, for up to one percent of gas."""
     sizes = {name: len(compiled_code(name).removeprefix("0x")) // 2 for name in build.DEPLOYED}
     assert {name: size for name, size in sizes.items() if size > MAX_CODE - ROOM} == {}
 

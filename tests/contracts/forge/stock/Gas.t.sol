@@ -40,36 +40,36 @@ contract GasTest is FullStack, SignedEntries, RecordedBuild {
     function test_gas_open() external {
         vm.prank(OPENER);
         lister.open(listing());
-        report("open a market (create + register + list)", abi.encodeCall(lister.open, (listing())), 331_700);
+        report("open a market (create + register + list)", abi.encodeCall(lister.open, (listing())), 334_400);
     }
 
     // ---------------------------------------------------------------- Entering
 
     function test_gas_enterFirstOfAMarket() external {
         nextBlock();
-        measureEnter("enter, first of a market", UP, 64_900);
+        measureEnter("enter, first of a market", UP, 66_500);
     }
 
     function test_gas_enterFirstInABlock() external {
         vintage(1, 5e6);
-        measureEnter("enter, first in a block (finalizes a vintage)", UP, 97_100);
+        measureEnter("enter, first in a block (finalizes a vintage)", UP, 99_900);
     }
 
     function test_gas_enterFirstInABlockAfterARationedVintage() external {
         vintage(1, 500e6);
-        measureEnter("enter, first in a block (finalizes a rationed vintage)", UP, 119_200);
+        measureEnter("enter, first in a block (finalizes a rationed vintage)", UP, 123_100);
     }
 
     function test_gas_enterJoining() external {
         vintage(1, 5e6);
         enter(ALICE, market, UP, 5e6);
-        measureEnter("enter, joining an open vintage", UP, 64_600);
+        measureEnter("enter, joining an open vintage", UP, 65_700);
     }
 
     function test_gas_enterJoiningTheOtherSide() external {
         vintage(1, 5e6);
         enter(ALICE, market, UP, 5e6);
-        measureEnter("enter, joining an open vintage on its empty side", DOWN, 64_600);
+        measureEnter("enter, joining an open vintage on its empty side", DOWN, 65_800);
     }
 
     function test_gas_enterWithAuthorizationJoining() external {
@@ -81,7 +81,7 @@ contract GasTest is FullStack, SignedEntries, RecordedBuild {
         bytes memory data = abi.encodeCall(
             markets.enterWithAuthorization, (e.from, market, UP, 5e6, e.validAfter, e.validBefore, e.salt, signature)
         );
-        report("enterWithAuthorization, joining", data, 94_200);
+        report("enterWithAuthorization, joining", data, 95_400);
     }
 
     function measureEnter(string memory row, uint8 outcome, uint256 limit) private {
@@ -94,17 +94,17 @@ contract GasTest is FullStack, SignedEntries, RecordedBuild {
 
     function test_gas_finalizeVintageOf2() external {
         vintage(1, 5e6);
-        measureFinalize("finalize a vintage of 2 entries", 40_800);
+        measureFinalize("finalize a vintage of 2 entries", 42_100);
     }
 
     function test_gas_finalizeVintageOf200() external {
         vintage(100, 2e6);
-        measureFinalize("finalize a vintage of 200 entries", 40_800);
+        measureFinalize("finalize a vintage of 200 entries", 42_100);
     }
 
     function test_gas_finalizeARationedVintageOf200() external {
         vintage(100, 5e6);
-        measureFinalize("finalize a rationed vintage of 200 entries", 40_800);
+        measureFinalize("finalize a rationed vintage of 200 entries", 42_300);
     }
 
     function measureFinalize(string memory row, uint256 limit) private {
@@ -115,12 +115,12 @@ contract GasTest is FullStack, SignedEntries, RecordedBuild {
     function test_gas_resolveWith() external {
         vintage(1, 5e6);
         markets.finalizeVintage(market);
-        measureResolve("resolve from two given rounds", 54_400);
+        measureResolve("resolve from two given rounds", 54_700);
     }
 
     function test_gas_resolveWithAnOpenVintage() external {
         vintage(1, 5e6);
-        measureResolve("resolve from two given rounds, finalizing a vintage", 89_500);
+        measureResolve("resolve from two given rounds, finalizing a vintage", 90_900);
     }
 
     function measureResolve(string memory row, uint256 limit) private {
@@ -137,7 +137,7 @@ contract GasTest is FullStack, SignedEntries, RecordedBuild {
         vintage(1, 5e6);
         vm.warp(FINAL + 72 hours);
         markets.voidMarket(market);
-        report("void a market, finalizing a vintage", abi.encodeCall(markets.voidMarket, (market)), 44_800);
+        report("void a market, finalizing a vintage", abi.encodeCall(markets.voidMarket, (market)), 46_300);
     }
 
     // ---------------------------------------------------------------- Paying
@@ -148,7 +148,7 @@ contract GasTest is FullStack, SignedEntries, RecordedBuild {
         }
         nextBlock();
         enter(BOB, market, DOWN, 7e6);
-        measureDeliver("deliver a winning position, in a batch of 50 (each)", 38_100);
+        measureDeliver("deliver a winning position, in a batch of 50 (each)", 39_400);
     }
 
     function test_gas_deliverWinnersOfManyVintages() external {
@@ -157,7 +157,7 @@ contract GasTest is FullStack, SignedEntries, RecordedBuild {
             enter(BOB, market, DOWN, 7e6);
             nextBlock();
         }
-        measureDeliver("deliver a winning position alone in its vintage, in a batch of 50 (each)", 40_000);
+        measureDeliver("deliver a winning position alone in its vintage, in a batch of 50 (each)", 41_400);
     }
 
     /// Every vintage rationed: what is left of the headroom is less than what is offered.
@@ -167,7 +167,7 @@ contract GasTest is FullStack, SignedEntries, RecordedBuild {
             enter(BOB, market, DOWN, 1e6);
             nextBlock();
         }
-        measureDeliver("deliver a rationed winning position alone in its vintage, in a batch of 50 (each)", 42_600);
+        measureDeliver("deliver a rationed winning position alone in its vintage, in a batch of 50 (each)", 44_100);
     }
 
     function measureDeliver(string memory row, uint256 limit) private {
@@ -187,14 +187,14 @@ contract GasTest is FullStack, SignedEntries, RecordedBuild {
         enter(BOB, market, DOWN, 7e6);
         settleForUp();
         markets.claim(id);
-        report("claim a winning position", abi.encodeCall(markets.claim, (id)), 70_400);
+        report("claim a winning position", abi.encodeCall(markets.claim, (id)), 72_300);
     }
 
     function test_gas_withdrawRefund() external {
         uint256 id = enter(winner(1), market, UP, 900e6);
         nextBlock();
         markets.withdrawRefund(id);
-        report("withdraw a refused part", abi.encodeCall(markets.withdrawRefund, (id)), 64_100);
+        report("withdraw a refused part", abi.encodeCall(markets.withdrawRefund, (id)), 65_300);
     }
 
     function settleForUp() private {

@@ -2,7 +2,7 @@
 pragma solidity 0.8.37;
 
 import {IVestedMarkets} from "../../../../contracts/stock/IVestedMarkets.sol";
-import {Flow, PAID, Pool, Position, REFUNDED, Totals} from "../../../../contracts/stock/PackedWords.sol";
+import {PAID, REFUNDED} from "../../../../contracts/stock/VestedBooks.sol";
 import {VestedMath} from "../../../../contracts/stock/VestedMath.sol";
 import {OpenSettler} from "./OpenSettler.sol";
 import {SettlerProof} from "./SettlerProof.sol";
@@ -13,11 +13,11 @@ contract SettlerClaimsProof is SettlerProof {
     /// A seed's position: how a stake is worked out has few cases then, and what is done with it has all.
     function seedIn(uint256 positionId, IVestedMarkets.Status status) private view {
         uint256 marketId = positionId >> 32;
-        vm.assume(settler.terms(marketId).status() == uint8(status));
-        Flow f = settler.flow(marketId);
-        vm.assume(f.vintageBlock() == 0 && !f.parks());
-        vm.assume(settler.positionWord(positionId).vintage() == 0);
-        vm.assume(settler.totals().fees() < 1 << 87);
+        vm.assume(settler.terms(marketId).status == status);
+        OpenSettler.Flow memory f = settler.flow(marketId);
+        vm.assume(f.vintageBlock == 0 && f.demandUp == 0 && f.demandDown == 0);
+        vm.assume(settler.positionWord(positionId).vintage == 0);
+        vm.assume(settler.totals().fees < 1 << 87);
     }
 
     /// A void market's claim sends the stake to the owner, and subtracts exactly that from the liabilities.
@@ -26,7 +26,7 @@ contract SettlerClaimsProof is SettlerProof {
     /// @custom:slow 600
     function check_claim_void(address sender, uint256 positionId) public {
         seedIn(positionId, IVestedMarkets.Status.Void);
-        assertClaim(sender, positionId, settler.positionWord(positionId).offeredThrough(), 0);
+        assertClaim(sender, positionId, settler.positionWord(positionId).offeredThrough, 0);
     }
 
     /// A winner's claim sends its payout less the fee to the owner, and subtracts exactly that from the liabilities.
@@ -46,24 +46,24 @@ contract SettlerClaimsProof is SettlerProof {
 
     function assertClaim(address sender, uint256 positionId, uint256 gross, uint256 fee) private {
         uint256 held = token.held();
-        Totals totals = settler.totals();
-        Pool pool = settler.pool(positionId >> 32);
-        Position p = settler.positionWord(positionId);
+        OpenSettler.Totals memory totals = settler.totals();
+        OpenSettler.Pool memory pool = settler.pool(positionId >> 32);
+        OpenSettler.Position memory p = settler.positionWord(positionId);
         // The accepted part of a position is part of the principal, as is what was paid already (stock.parts.sum).
-        vm.assume(pool.paidPrincipal() + p.offeredThrough() <= type(uint64).max);
+        vm.assume(uint256(pool.paidPrincipal) + p.offeredThrough <= type(uint64).max);
         vm.assume(isSolvent());
         vm.prank(sender);
         settler.claim(positionId);
         assert(isSolvent());
-        assert(p.flags() & PAID == 0);
-        assert(settler.positionWord(positionId).flags() == p.flags() | PAID | REFUNDED);
-        assert(token.transfers() == 1 && token.lastTo() == p.owner() && token.lastAmount() == gross - fee);
+        assert(p.flags & PAID == 0);
+        assert(settler.positionWord(positionId).flags == p.flags | PAID | REFUNDED);
+        assert(token.transfers() == 1 && token.lastTo() == p.owner && token.lastAmount() == gross - fee);
         assert(token.held() < held && held - token.held() <= gross - fee);
-        assert(settler.totals().liabilities() == totals.liabilities() - (gross - fee));
-        assert(settler.totals().fees() == totals.fees() + fee);
-        Pool q = settler.pool(positionId >> 32);
-        assert(q.distributed() == pool.distributed() + gross);
-        assert(q.principalUp() == pool.principalUp() && q.principalDown() == pool.principalDown());
+        assert(settler.totals().liabilities == totals.liabilities - (gross - fee));
+        assert(settler.totals().fees == totals.fees + fee);
+        OpenSettler.Pool memory q = settler.pool(positionId >> 32);
+        assert(q.distributed == pool.distributed + gross);
+        assert(q.principalUp == pool.principalUp && q.principalDown == pool.principalDown);
     }
 
     /// A position on the losing side is paid nothing.
@@ -83,7 +83,7 @@ contract SettlerClaimsProof is SettlerProof {
     /// @custom:bounds every position
     /// @custom:slow 600
     function check_claim_once(address sender, uint256 positionId) public {
-        uint256 flags = settler.positionWord(positionId).flags();
+        uint256 flags = settler.positionWord(positionId).flags;
         vm.assume(flags & PAID != 0 && flags & REFUNDED != 0);
         vm.prank(sender);
         try settler.claim(positionId) {

@@ -1,28 +1,27 @@
 // SPDX-License-Identifier: MIT
 pragma solidity 0.8.37;
 
-import {Flow, Pool, Position, Ration, Terms, Totals, Vintage} from "../../../../contracts/stock/PackedWords.sol";
 import {VestedMarkets} from "../../../../contracts/stock/VestedMarkets.sol";
 
-/// The settler as it is, with its words in sight.
+/// The settler as it is, with its storage in sight.
 contract OpenSettler is VestedMarkets {
     constructor(address token_, address lister_, address guardian_, address treasury_)
         VestedMarkets(token_, lister_, guardian_, treasury_)
     {}
 
-    function totals() external view returns (Totals) {
+    function totals() external view returns (Totals memory) {
         return _totals;
     }
 
-    function terms(uint256 marketId) external view returns (Terms) {
+    function terms(uint256 marketId) external view returns (Terms memory) {
         return _markets[marketId].terms;
     }
 
-    function flow(uint256 marketId) external view returns (Flow) {
+    function flow(uint256 marketId) external view returns (Flow memory) {
         return _markets[marketId].flow;
     }
 
-    function pool(uint256 marketId) external view returns (Pool) {
+    function pool(uint256 marketId) external view returns (Pool memory) {
         return _markets[marketId].pool;
     }
 
@@ -38,15 +37,15 @@ contract OpenSettler is VestedMarkets {
         return _markets[marketId].resolver;
     }
 
-    function vintageOf(uint256 marketId, uint256 number) external view returns (Vintage) {
+    function vintageOf(uint256 marketId, uint256 number) external view returns (Vintage memory) {
         return _vintages[_vintageKey(marketId, number)].vintage;
     }
 
-    function rationOf(uint256 marketId, uint256 number) external view returns (Ration) {
+    function rationOf(uint256 marketId, uint256 number) external view returns (Ration memory) {
         return _vintages[_vintageKey(marketId, number)].ration;
     }
 
-    function positionWord(uint256 positionId) external view returns (Position) {
+    function positionWord(uint256 positionId) external view returns (Position memory) {
         return _positions[positionId];
     }
 
