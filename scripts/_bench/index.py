@@ -52,7 +52,7 @@ COPY = b"COPY bare_events FROM STDIN (FORMAT BINARY)"
 
 @dataclass(frozen=True, slots=True)
 class IndexRun:
-    """The result of indexing a history once."""
+    """The result of indexing a history."""
 
     events: int
     rate: float

@@ -1,8 +1,8 @@
 """`./vpm bench relay`: one lane of the relayer against a bare loop of presigned sends, on the same chain in the same
 run.
 
-The bare loop signs everything beforehand and then sends one transaction per request, waiting for each answer; it stores
-nothing and does not follow transactions. The relayer starts from intents queued in PostgreSQL, with its durable
+The bare loop signs everything beforehand and then sends one transaction per request, waiting for each response; it
+stores nothing and does not follow transactions. The relayer starts from intents queued in PostgreSQL, with its durable
 settings, and ends when every receipt is recorded; a first round that creates the server's files does not count. Blocks
 come every 250 ms, as on the stock chain. `--quick`: 2,000 transactions, one round.
 """

@@ -161,7 +161,7 @@ def harmonic_liquidity(session: DeploySession, pool: str, window: int) -> int:
     """Return a pool's harmonic mean liquidity over the last window, rounded down and at least 1."""
     try:
         cumulatives = session.read(Contract(pool, POOL).call("observe", [window, 0]))[1]
-    except Exception as error:  # ape and the decoder raise many types; each means that the pool did not answer
+    except Exception as error:  # ape and the decoder raise many types; each means that the pool did not respond
         raise ScriptRefused(
             f"{pool} cannot report its last {window} s ({error}). Either it is not a Uniswap v3 pool, or its history "
             "is too short. docs/pool-feeds.md shows how to grow its cardinality first."

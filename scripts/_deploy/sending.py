@@ -32,7 +32,7 @@ from scripts._deploy.session import DeploySession, ScriptRefused
 
 
 class Journal:
-    """A file with a deployment's header and each transaction before it is sent, deleted once all is recorded."""
+    """A file with a deployment's header and each transaction before it is sent, deleted when all is recorded."""
 
     def __init__(self, target: Path) -> None:
         self.path = target.with_name(f"{target.name}.unfinished")

@@ -111,7 +111,7 @@ def check_database_url() -> None:
         reason = "it is not a PostgreSQL URL (postgresql://user:password@host:port/name)"
     except psycopg.OperationalError as error:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        reason = lines[0].removeprefix("connection failed: ") if lines else "no answer"
+        reason = lines[0].removeprefix("connection failed: ") if lines else "no response"
     raise StackError(f"DATABASE_URL cannot be used: {reason}. Correct it, or unset it for an embedded PostgreSQL.")
 
 

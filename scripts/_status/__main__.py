@@ -20,7 +20,7 @@ from core.outbox import is_gone
 Facts = Mapping[str, list[dict[str, Any]]]
 
 DAEMONS = ("indexer", "relayer", "keeper", "api")
-JOB_SECONDS, MISSED_PERIODS = 900, 3  # a job is late once both have passed
+JOB_SECONDS, MISSED_PERIODS = 900, 3  # a job is late when both have passed
 # Ages are whole seconds by the database's clock.
 SECTIONS: dict[str, LiteralString] = {
     "daemons": "SELECT daemon, instance, is_leader, detail, extract(epoch FROM now() - seen_at)::int AS silent_seconds"
