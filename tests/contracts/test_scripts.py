@@ -130,11 +130,8 @@ def test_check_wiring_refuses_a_safe_of_one_signature_or_of_other_code(
     stock_chain: RunningChain, facts: Path, ape_folder: Path
 ) -> None:
     assert stock_chain.deployment.safe is not None
-    url, owner, other = (
-        stock_chain.url,
-        stock_chain.deployment.safe.address,
-        "0x41675C099F32341bf84BFc5382aF534df5C7461a",
-    )
+    url, owner = stock_chain.url, stock_chain.deployment.safe.address
+    other = "0x41675C099F32341bf84BFc5382aF534df5C7461a"
     node = ask(url, "evm_snapshot")
     try:
         ask(url, "anvil_setCode", other, ask(url, "eth_getCode", safe.SINGLETON, "latest"))
@@ -195,10 +192,7 @@ def test_a_live_network_sees_a_dry_run(stock_chain: RunningChain, tmp_path: Path
     """Without --send nothing is sent and nothing is written, if the node is not a development node."""
     file = tmp_path / "stock.json"
     shutil.copy(REPOSITORY / "deployments" / "stock.json", file)
-    before = (
-        ask(stock_chain.url, "eth_blockNumber"),
-        ask(stock_chain.url, "eth_getTransactionCount", wallets.DEPLOYER.address, "latest"),
-    )
+    before = _standing(stock_chain)
     with live_looking(stock_chain.url) as url:
         options = _options(url, file)
         owners = [part for each in wallets.SAFE_OWNERS for part in ("--safe-owner", each.address)]
@@ -284,16 +278,9 @@ def test_a_power_that_was_kept_is_found(base_chain: RunningChain, facts: Path, a
         _as_safe(base_chain, "SettlementWallet", "setRole", relayer, deployer, True)
         _as_safe(base_chain, "AgentLister", "setLister", deployer, True)
         source = base_chain.deployment.published_feeds[0]
-        others = (
-            source.address,
-            True,
-            source.memory_seconds + 1,
-            source.max_age_seconds,
-            source.pot_cap_units,
-            source.feed_cap_units,
-        )
+        memory, caps = source.memory_seconds + 1, (source.pot_cap_units, source.feed_cap_units)
         _read_anew(base_chain, source.address)
-        _as_safe(base_chain, "AgentLister", "setFeed", *others)
+        _as_safe(base_chain, "AgentLister", "setFeed", source.address, True, memory, source.max_age_seconds, *caps)
         _as_safe(base_chain, "Pauser", "transferOwnership", deployer)
         file = facts / "base.json"
         done = _ape(ape_folder, "check_wiring", "--network", base_chain.url, "--deployment", str(file))
