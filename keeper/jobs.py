@@ -25,7 +25,7 @@ from core.outbox import HAS_HASH, IntentWatch
 from keeper import metrics
 from keeper.agent.canary_job import canary
 from keeper.agent.caps_job import check_caps
-from keeper.agent.credit_job import credit
+from keeper.agent.credit import credit
 from keeper.agent.listing import list_rounds, list_series
 from keeper.agent.pay import pay
 from keeper.agent.record import record_readings

@@ -24,7 +24,6 @@ from core.log import get_logger
 from core.outbox import LaneReport
 from core.outbox import report as lane_report
 from keeper import attempts, metrics
-from keeper.agent.crediting import Backlog
 from keeper.attempts import Attempt, RetryWaits, TransactionRequest
 from keeper.report import Action, RunReport
 
@@ -112,7 +111,8 @@ class Keeper:
     engine: AsyncEngine
     http: aiohttp.ClientSession
     chains: Mapping[ChainName, KeeperChain]
-    backlog: Backlog = field(default_factory=Backlog)
+    memory: dict[str, Any] = field(default_factory=dict)
+    """What jobs remember between runs, while this keeper is the leader."""
 
 
 @dataclass

@@ -34,7 +34,7 @@ from keeper import metrics
 from keeper.jobs import BY_NAME, JOBS, Job, Runner, wait_for_hashes
 from keeper.report import RunReport
 from keeper.run import Keeper, KeeperChain
-from keeper.sources.settings import load_sources
+from keeper.sources import load_sources
 
 log = get_logger(__name__)
 T = TypeVar("T")
@@ -134,7 +134,7 @@ class KeeperService:
             scheduler.shutdown(wait=False)
             await cancel_and_wait(*tasks, *self._runs)
             metrics.clear_state()
-            self._keeper.backlog.clear()
+            self._keeper.memory.clear()
 
     async def _run(self, job: Job) -> None:
         task = asyncio.current_task()

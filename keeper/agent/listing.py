@@ -35,9 +35,7 @@ from keeper.agent.series import (
 from keeper.attempts import RetryWaits, TransactionRequest
 from keeper.report import Skipped
 from keeper.run import JobRun
-from keeper.sources import simulated
-from keeper.sources.remote import round_of
-from keeper.sources.sample import LatestRound
+from keeper.sources import YEARLY_VOLATILITY, LatestRound, round_of
 
 STANDING = (Series.TOUCH, Series.DAY, Series.FAR, Series.LADDER)
 FRESH_SECONDS = 900
@@ -277,7 +275,7 @@ REMEDIES = {
 
 
 async def _list(run: JobRun, bounds: ListingBounds, feeds: Sequence[Feed], plans: Iterable[SeriesPlan]) -> None:
-    volatility = simulated.YEARLY_VOLATILITY if run.chain.is_local else VOLATILITY
+    volatility = YEARLY_VOLATILITY if run.chain.is_local else VOLATILITY
     priors = Priors(run.keeper.how.weight_units, volatility)
     listings, skipped = decide(plans, await _filled(run), run.now, bounds, priors)
     run.report.skipped += skipped

@@ -27,7 +27,7 @@ from enum import StrEnum
 from core.agent.book import MARGIN, FeedTerms
 from core.agent.words import FeedSubject
 from core.contracts.statuses import MarketKind
-from keeper.sources.sample import LatestRound
+from keeper.sources import LatestRound
 
 HOUR = 3600
 DAY = 24 * HOUR

@@ -13,26 +13,30 @@ from core.outbox import PUBLISHER
 from keeper import metrics
 from keeper.attempts import RetryWaits, TransactionRequest
 from keeper.run import JobRun
-from keeper.sources import remote, simulated
-from keeper.sources.sample import (
-    LatestRound,
-    RefusalReason,
-    Sample,
-    SampleRefused,
-    agree,
-    check_move,
-    check_time,
-    dollars,
-    is_new,
-)
-from keeper.sources.settings import (
+from keeper.sources import (
+    FIRST_ROUND,
+    SEED,
     SIMULATED,
     AnySource,
     ChainlinkSource,
     FeedSources,
     HttpSource,
+    LatestRound,
+    RefusalReason,
+    Sample,
+    SampleRefused,
     SimulatedSource,
+    agree,
+    check_move,
+    check_time,
+    dollars,
+    feed_sample,
+    first_value,
+    http_sample,
+    is_new,
     load_sources,
+    round_of,
+    simulated_sample,
 )
 
 log = get_logger(__name__)
@@ -65,11 +69,11 @@ async def _observe(run: JobRun, feed: PublishedFeed, observed: FeedSources | Non
     try:
         if observed is None:
             raise SampleRefused(RefusalReason.UNCONFIGURED, "no source is configured for it")
-        first_round = contract.call("getRoundData", simulated.FIRST_ROUND)  # where a simulated walk starts
+        first_round = contract.call("getRoundData", FIRST_ROUND)  # where a simulated walk starts
         calls = [contract.call("latestRoundData"), contract.call("maxLag"), first_round]
         newest, max_lag, first = await run.read_all(calls)
-        last, (lag,) = remote.round_of(newest), values([max_lag])
-        home = first[1] if isinstance(first, tuple) else simulated.first_value(feed.key)
+        last, (lag,) = round_of(newest), values([max_lag])
+        home = first[1] if isinstance(first, tuple) else first_value(feed.key)
         value = await _agreed_sample(run, feed, home, observed, last)
         if not is_new(value, last):
             run.report.skip(feed.key, f"{value.source} has nothing new since the last round")
@@ -119,13 +123,13 @@ async def _agreed_sample(
 async def _sample(run: JobRun, feed: PublishedFeed, home: int, source: AnySource, last: LatestRound | None) -> Sample:
     match source:
         case HttpSource():
-            return await remote.http_sample(run.keeper.http, source, run.now)
+            return await http_sample(run.keeper.http, source, run.now)
         case ChainlinkSource():
             other = run.chain.at(source.feed, "ObservationFeed")
-            return await remote.feed_sample(run.chain.client, other, source, run.now, run.head)
+            return await feed_sample(run.chain.client, other, source, run.now, run.head)
         case SimulatedSource():
             if not run.chain.is_local:
                 raise SampleRefused(RefusalReason.UNCONFIGURED, "simulated values are for local deployments only")
-            return simulated.sample(last, home, simulated.SEED, feed.key, run.now)
+            return simulated_sample(last, home, SEED, feed.key, run.now)
         case _:
             assert_never(source)

@@ -7,10 +7,7 @@ from typing import Any
 from core.chain import RpcError
 from keeper.attempts import RetryWaits, TransactionRequest
 from keeper.run import JobRun
-from keeper.sources import simulated
-from keeper.sources.remote import round_of
-from keeper.sources.sample import dollars
-from keeper.sources.simulated import FIRST_ROUND
+from keeper.sources import FIRST_ROUND, SEED, dollars, round_of, simulated_step
 
 RETRY = RetryWaits(after_success_seconds=0.0, after_failure_seconds=15.0, longest_seconds=120.0)
 LATE_SECONDS = 120
@@ -34,7 +31,7 @@ async def move_prices(run: JobRun) -> None:
             run.report.skip(feed.ticker, "its last round is as new as the newest block")
             continue
         home = latest.answer if isinstance(began, RpcError) or not began[3] else began[1]
-        value = simulated.step(latest, home, simulated.SEED, feed.ticker, run.now)
+        value = simulated_step(latest, home, SEED, feed.ticker, run.now)
         request = TransactionRequest(
             kind="price",
             subjects=(f"local:price:{feed.ticker}",),

@@ -20,8 +20,7 @@ import msgspec
 from core.chain import Abi, Call, Contract
 from core.contracts.abi import abi
 from core.feeds.uniswap import Q96, tick_at
-from keeper.sources.sample import ONE, LatestRound
-from keeper.sources.simulated import first_value, step
+from keeper.sources import ONE, LatestRound, first_value, simulated_step
 from scripts._deploy.build import compiled_code, creation_code
 from scripts._stack import wallets
 from scripts._stack.chain_setup import LocalNode, PlacedContract, place
@@ -238,7 +237,7 @@ class Walk:
 
     def _step(self, pool: LocalPool, value: int, now: int) -> int:
         last = LatestRound(value, self._last.get(pool.key, now - 60))
-        return step(last, self._homes[pool.key], SEED, pool.key, now)
+        return simulated_step(last, self._homes[pool.key], SEED, pool.key, now)
 
     def _swap(self, pool: LocalPool, target: int) -> Call | None:
         here = self._sqrt_price(pool)

@@ -18,7 +18,7 @@ from core.contracts.feeds import AgentFeed, PoolFactory
 from core.hexadecimal import bytes_of
 from core.outbox import CREDIT, KEEPER, LISTER, OPENER, PUBLISHER, RELAY
 from core.paths import REPOSITORY
-from keeper.sources.simulated import first_value
+from keeper.sources import first_value
 from scripts._deploy.build import compile_all
 from scripts._deploy.safe import OWNER_KEYS_VARIABLE
 from scripts._deploy.sending import Journal

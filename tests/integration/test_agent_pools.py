@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from keeper.sources.sample import ONE
+from keeper.sources import ONE
 from scripts import _demo as demo
 from scripts._deploy import build
 from scripts._stack import agent_pools, chain_setup

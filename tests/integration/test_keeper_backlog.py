@@ -19,8 +19,7 @@ from core.db.engine import make_engine, make_pool
 from core.hexadecimal import hex_of
 from core.outbox import CREDIT
 from keeper import attempts, metrics
-from keeper.agent.credit_job import credit
-from keeper.agent.crediting import credit_function
+from keeper.agent.credit import credit, credit_function
 from keeper.attempts import TransactionRequest
 from keeper.report import RunReport
 from keeper.run import IndexState, JobRun, Keeper
@@ -119,7 +118,7 @@ async def test_old_booked_payments_are_checked_once_an_hour(
         clock = 10_000.0 + at
         await payments.run()
         assert payments.looked_at == expected, at
-    payments.keeper.backlog.clear()  # another keeper led in between
+    payments.keeper.memory.clear()  # another keeper led in between
     await payments.run()
     assert payments.looked_at == [young, old]
 
@@ -145,7 +144,7 @@ async def test_a_payment_keeps_its_age_when_leaders_change(payments: Payments) -
     await payments.arrives(b"\x01" * 32, NOW)
     for at in range(0, 1_800, 300):
         metrics.clear_state()  # the former leader's
-        payments.keeper.backlog.clear()
+        payments.keeper.memory.clear()
         await payments.run(NOW + at)
         assert measured("vpm_keeper_due_oldest_seconds") == at
     payments.finality_seconds = 1_400  # what is not final yet is not late

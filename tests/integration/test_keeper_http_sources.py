@@ -16,9 +16,16 @@ from aiohttp import web
 from core.chain import RpcError, RpcErrorKind
 from keeper.agent import snapshot_job
 from keeper.run import JobRun
-from keeper.sources.remote import http_sample
-from keeper.sources.sample import ONE, RefusalReason, Sample, SampleRefused
-from keeper.sources.settings import ChainlinkSource, FeedSources, HttpSource
+from keeper.sources import (
+    ONE,
+    ChainlinkSource,
+    FeedSources,
+    HttpSource,
+    RefusalReason,
+    Sample,
+    SampleRefused,
+    http_sample,
+)
 from tests.support.serving import serving
 
 NOW = 1_800_000_000

@@ -25,8 +25,7 @@ from core.config import loading
 from core.config.settings import Settings
 from core.errors import EXIT_CONFIG
 from core.paths import REPOSITORY
-from keeper.sources.sample import ONE, Bounds
-from keeper.sources.settings import ChainlinkSource, HttpSource, load_sources
+from keeper.sources import ONE, Bounds, ChainlinkSource, HttpSource, load_sources
 from scripts._vpm.cli import COMMANDS
 from tests.support.image import instructions
 from tests.support.pins import Pin, pins

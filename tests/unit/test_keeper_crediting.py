@@ -9,7 +9,7 @@ import pytest
 
 from core.contracts.abi import abi
 from core.contracts.statuses import Form
-from keeper.agent.crediting import (
+from keeper.agent.credit import (
     WITH_BYTES,
     WITH_PARTS,
     ArrivedPayment,

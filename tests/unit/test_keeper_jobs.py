@@ -13,7 +13,6 @@ from prometheus_client import REGISTRY
 
 from core.service.cancelling import cancel_and_wait
 from keeper import metrics
-from keeper.agent.crediting import Backlog
 from keeper.jobs import Job
 from keeper.report import RunReport
 from keeper.run import JobRun
@@ -88,7 +87,7 @@ def service(monkeypatch: pytest.MonkeyPatch) -> tuple[KeeperService, Runs]:
     # Every clock of the machine that the loop could go by.
     clocks = SimpleNamespace(monotonic=time.monotonic, time=lambda: time.time() + Wall.ahead.total_seconds())
     monkeypatch.setattr("keeper.service.time", clocks)
-    keeper = SimpleNamespace(how=None, backlog=Backlog(), chains={"base": SimpleNamespace(is_local=False)})
+    keeper = SimpleNamespace(how=None, memory={}, chains={"base": SimpleNamespace(is_local=False)})
     made, runs = KeeperService(cast(Any, keeper), "postgresql://nowhere"), Runs()
     made.runner = cast(Any, runs)
     return made, runs
@@ -111,14 +110,14 @@ async def test_a_long_run_delays_no_other_job_and_ends_with_the_leadership(
 ) -> None:
     leading, runs = service
     monkeypatch.setattr("keeper.service.JOBS", jobs("stuck", "pay"))
-    leading._keeper.backlog.record_run((), time.monotonic())
+    leading._keeper.memory["payments"] = "due"
     work = asyncio.create_task(leading._lead())
     await runs.more("stuck", 1)
     await runs.more("pay")
     assert (runs.begun.count("stuck"), runs.ended.count("stuck")) == (1, 0)
     await cancel_and_wait(work)
     assert runs.ended.count("stuck") == 1
-    assert leading._keeper.backlog.needs_full_scan(time.monotonic()), "what another keeper leaves is looked at anew"
+    assert leading._keeper.memory == {}, "what another keeper leaves is looked at anew"
     after = len(runs.begun)
     await asyncio.sleep(3 * PERIOD)
     assert len(runs.begun) == after

@@ -34,7 +34,7 @@ from keeper.agent.series import (
     significant,
 )
 from keeper.report import Skipped
-from keeper.sources.sample import LatestRound
+from keeper.sources import LatestRound
 
 LOCAL = FeedTerms(memory=10, max_age=900, lag=10, pot_cap=10**12, published=True)
 POOL = FeedTerms(memory=1860, max_age=3600, lag=0, pot_cap=10**10, published=False, step=60)

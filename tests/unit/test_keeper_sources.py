@@ -23,10 +23,11 @@ from keeper.jobs import BY_NAME, Runner
 from keeper.metrics import REFUSALS
 from keeper.report import RunReport
 from keeper.run import JobRun, KeeperChain
-from keeper.sources import remote, simulated
-from keeper.sources.sample import (
+from keeper.sources import (
     ONE,
     Bounds,
+    FeedSources,
+    HttpSource,
     LatestRound,
     RefusalReason,
     Sample,
@@ -35,10 +36,13 @@ from keeper.sources.sample import (
     check_move,
     check_time,
     dollars,
+    first_value,
     is_new,
+    load_sources,
+    simulated_sample,
+    simulated_step,
     units,
 )
-from keeper.sources.settings import FeedSources, HttpSource, load_sources
 
 NOW = 1_800_000_000
 BOUNDS = Bounds(lowest=10 * ONE, highest=1_000 * ONE, max_move_bps=3_000, agree_within_bps=200)
@@ -176,7 +180,7 @@ def test_a_number_of_a_million_digits_is_never_written_out(monkeypatch: pytest.M
         assert number.adjusted() < 100, "its digits were written out"
         return int(number)
 
-    monkeypatch.setattr("keeper.sources.sample.int", spread, raising=False)
+    monkeypatch.setattr("keeper.sources.int", spread, raising=False)
     assert why(lambda: units("1e999980")) is RefusalReason.ABSURD
     assert why(lambda: units(Decimal("1e999980"))) is RefusalReason.ABSURD
     assert units("3") == 3 * ONE
@@ -226,7 +230,7 @@ class OneFeed:
                 raise said
             return said
 
-        monkeypatch.setattr(remote, "http_sample", sample)
+        monkeypatch.setattr(snapshot_job, "http_sample", sample)
 
     async def read_many(self, calls: list[Any], block: int) -> list[Any]:
         answers = {"maxLag": 600, "latestRoundData": self.last, "getRoundData": self.last}
@@ -331,10 +335,10 @@ async def test_nothing_is_posted_at_an_old_head(
 
 
 def walk(seed: str, steps: int, every: int = 15) -> list[int]:
-    home = simulated.first_value("BNKR/market_cap")
+    home = first_value("BNKR/market_cap")
     value, now, seen = home, NOW, []
     for _ in range(steps):
-        value = simulated.step(LatestRound(value, now), home, seed, "BNKR/market_cap", now + every)
+        value = simulated_step(LatestRound(value, now), home, seed, "BNKR/market_cap", now + every)
         now += every
         seen.append(value)
     return seen
@@ -346,7 +350,7 @@ def test_the_walk_is_its_seed() -> None:
 
 
 def test_the_walk_moves_and_stays_near_home() -> None:
-    home = simulated.first_value("BNKR/market_cap")
+    home = first_value("BNKR/market_cap")
     seen = walk("vpm", 4 * 60 * 24)
     assert len(set(seen)) > 5_000
     assert home * 6 // 10 < min(seen) < home < max(seen) < home * 16 // 10
@@ -355,8 +359,8 @@ def test_the_walk_moves_and_stays_near_home() -> None:
 
 
 def test_a_walk_begins_where_its_feed_has_nothing() -> None:
-    assert simulated.sample(None, 1, "s", "VIRTUAL/market_cap", NOW) == Sample(915_000_000 * ONE, NOW, "simulated")
-    assert simulated.step(LatestRound(1, NOW), 1, "s", "k", NOW + 1) >= 1
+    assert simulated_sample(None, 1, "s", "VIRTUAL/market_cap", NOW) == Sample(915_000_000 * ONE, NOW, "simulated")
+    assert simulated_step(LatestRound(1, NOW), 1, "s", "k", NOW + 1) >= 1
 
 
 # ---------------------------------------------------------------- the file
