@@ -14,7 +14,7 @@ from core.errors import VpmError
 from core.outbox import IntentWatch
 from core.service.daemon import run_daemon
 from keeper.jobs import BY_NAME, JOBS, Job, Runner, wait_for_hashes
-from keeper.report import RunReport
+from keeper.run import RunReport
 from keeper.service import open_keeper, setup
 
 HASH_SECONDS = 10.0

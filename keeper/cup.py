@@ -13,8 +13,7 @@ from core.chain import ChainClient
 from core.cup import books, rounds, settling
 from core.cup.rounds import RouletteRound
 from core.hexadecimal import bytes_of, hex_of
-from keeper.report import Action
-from keeper.run import JobRun
+from keeper.run import Action, JobRun
 
 
 async def follow_markets(run: JobRun) -> None:

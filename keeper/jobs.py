@@ -32,8 +32,7 @@ from keeper.agent.record import record_readings
 from keeper.agent.resolve import resolve_markets as resolve_agent_markets
 from keeper.agent.snapshot_job import snapshot
 from keeper.cup import follow_markets, spin
-from keeper.report import RunReport
-from keeper.run import JobRun, Keeper, KeeperChain, index_state
+from keeper.run import JobRun, Keeper, KeeperChain, RunReport, index_state
 from keeper.stock.deliver import deliver
 from keeper.stock.opening import open_drills, open_markets, open_refund_drill
 from keeper.stock.price_job import move_prices

@@ -1,4 +1,4 @@
-"""One run of a job: its chain, the current head and index, and a way to submit transactions.
+"""One run of a job: its chain, the current head and index, a way to submit transactions, and its report.
 
 A job is `async def job(run: JobRun) -> None`. In a dry run, `run.submit` only adds to the report.
 """
@@ -6,7 +6,8 @@ A job is `async def job(run: JobRun) -> None`. In a dry run, `run.submit` only a
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Any, TypeVar
 
 import aiohttp
@@ -20,12 +21,12 @@ from core.contracts.abi import abi
 from core.contracts.deployments import Deployment
 from core.db.engine import ConnectionPool
 from core.db.schema.index import chain_cursor
+from core.iso import iso_datetime
 from core.log import get_logger
 from core.outbox import LaneReport
 from core.outbox import report as lane_report
 from keeper import attempts, metrics
 from keeper.attempts import Attempt, RetryWaits, TransactionRequest
-from keeper.report import Action, RunReport
 
 log = get_logger(__name__)
 T = TypeVar("T")
@@ -113,6 +114,85 @@ class Keeper:
     chains: Mapping[ChainName, KeeperChain]
     memory: dict[str, Any] = field(default_factory=dict)
     """What jobs remember between runs, while this keeper is the leader."""
+
+
+# ---------------------------------------------------------------- what a run did
+
+
+SKIPPED_SHOWN = 200
+"""The limit in a body: thousands of positions may be skipped for the same reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """A submitted transaction. `status` is the intent's state, or `dry-run` if nothing was submitted."""
+
+    kind: str
+    target: str
+    status: str
+    detail: str
+    tx_hash: str | None = None
+    intent_id: int | None = None
+
+    def body(self) -> dict[str, Any]:
+        return {
+            "kind": self.kind,
+            "target": self.target,
+            "status": self.status,
+            "txHash": self.tx_hash,
+            "detail": self.detail,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A target that the run left alone, with the reason."""
+
+    target: str
+    reason: str
+
+    def body(self) -> dict[str, Any]:
+        return {"target": self.target, "reason": self.reason}
+
+
+@dataclass(slots=True)
+class RunReport:
+    job: str
+    started_at: datetime
+    finished_at: datetime | None = None
+    actions: list[Action] = field(default_factory=list)
+    skipped: list[Skipped] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+
+    @property
+    def ok(self) -> bool:
+        return not self.errors
+
+    def skip(self, target: str, reason: str) -> None:
+        self.skipped.append(Skipped(target, reason))
+
+    def skip_all(self, targets: Sequence[str], reason: str) -> None:
+        self.skipped += [Skipped(target, reason) for target in targets]
+
+    def update(self, position: int, status: str, tx_hash: str | None) -> None:
+        self.actions[position] = replace(self.actions[position], status=status, tx_hash=tx_hash)
+
+    def body(self) -> dict[str, Any]:
+        left = [each.body() for each in self.skipped[:SKIPPED_SHOWN]]
+        if len(self.skipped) > SKIPPED_SHOWN:
+            left.append({"target": "others", "reason": f"{len(self.skipped) - SKIPPED_SHOWN} more are not listed"})
+        return {
+            "job": self.job,
+            "ok": self.ok,
+            "startedAt": iso_datetime(self.started_at),
+            "finishedAt": iso_datetime(self.finished_at) if self.finished_at else None,
+            "actions": [each.body() for each in self.actions],
+            "skipped": left,
+            "errors": list(self.errors),
+        }
+
+
+# ---------------------------------------------------------------- what a run reads and submits
 
 
 @dataclass

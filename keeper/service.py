@@ -32,8 +32,7 @@ from core.service.cancelling import cancel_and_wait, raise_if_cancelled
 from core.service.daemon import Daemon
 from keeper import metrics
 from keeper.jobs import BY_NAME, JOBS, Job, Runner, wait_for_hashes
-from keeper.report import RunReport
-from keeper.run import Keeper, KeeperChain
+from keeper.run import Keeper, KeeperChain, RunReport
 from keeper.sources import load_sources
 
 log = get_logger(__name__)

@@ -10,8 +10,7 @@ from core import outbox
 from core.db.engine import Connection
 from core.service import jobs
 from keeper import attempts
-from keeper.report import Action
-from keeper.run import JobRun
+from keeper.run import Action, JobRun
 
 AT_ONCE = 500
 MAX_BATCHES = 40

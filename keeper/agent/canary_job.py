@@ -11,8 +11,7 @@ import orjson
 
 from core.log import redact_text
 from keeper import metrics
-from keeper.report import Action
-from keeper.run import JobRun
+from keeper.run import Action, JobRun
 
 TIMEOUT_SECONDS = 10.0
 SIZE_USD = 1

@@ -18,23 +18,24 @@ from core.hexadecimal import bytes_of
 from core.outbox import LISTER
 from keeper import metrics
 from keeper.agent.caps_job import supports_its_cap
-from keeper.agent.prior import VOLATILITY, WeightBounds, weights_for
 from keeper.agent.series import (
     HOUR,
     QUICK_SECONDS,
+    VOLATILITY,
     Design,
     Feed,
     Series,
     Slot,
     Turn,
+    WeightBounds,
     design_of,
     open_turns,
     rises,
     round_length,
+    weights_for,
 )
 from keeper.attempts import RetryWaits, TransactionRequest
-from keeper.report import Skipped
-from keeper.run import JobRun
+from keeper.run import JobRun, Skipped
 from keeper.sources import YEARLY_VOLATILITY, LatestRound, round_of
 
 STANDING = (Series.TOUCH, Series.DAY, Series.FAR, Series.LADDER)

@@ -19,8 +19,7 @@ from core.outbox import OPENER
 from core.stock.sessions import Session, sessions_around, weeks
 from core.stock.settling import REFUND_DRILL_AGE_SECONDS
 from keeper.attempts import RetryWaits, TransactionRequest
-from keeper.report import Skipped
-from keeper.run import JobRun
+from keeper.run import JobRun, Skipped
 from keeper.stock.witness import VIEW_ERRORS
 
 MIN_LEAD_SECONDS = 60

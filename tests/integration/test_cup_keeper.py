@@ -24,8 +24,7 @@ from core.cup import books, ledger, rounds, settling, trading, wheel
 from core.cup.ledger import wallet_account
 from core.db.engine import conninfo, make_engine, make_pool
 from keeper.cup import follow_markets, spin
-from keeper.report import RunReport
-from keeper.run import JobRun, Keeper, KeeperChain
+from keeper.run import JobRun, Keeper, KeeperChain, RunReport
 from tests.conftest import StartAnvil
 from tests.support.cup_rig import (
     CHAIN_ID,

@@ -17,7 +17,7 @@ from core.contracts.abi import abi
 from core.contracts.statuses import AgentMarketStatus, VoidReason
 from keeper import metrics
 from keeper.agent.series import Series
-from keeper.report import RunReport
+from keeper.run import RunReport
 from scripts._local.ports import free_port
 from scripts._stack import wallets
 from scripts._stack.agent_pools import AgentPools, Walk, trader

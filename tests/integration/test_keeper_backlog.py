@@ -21,8 +21,7 @@ from core.outbox import CREDIT
 from keeper import attempts, metrics
 from keeper.agent.credit import credit, credit_function
 from keeper.attempts import TransactionRequest
-from keeper.report import RunReport
-from keeper.run import IndexState, JobRun, Keeper
+from keeper.run import IndexState, JobRun, Keeper, RunReport
 from tests.support.cup_rig import settings_for
 
 CHAIN = 84

@@ -17,7 +17,7 @@ from core.contracts.feeds import PoolFeed
 from core.feeds.grid import grid_time
 from core.feeds.live import live_cap_units
 from core.money import USD
-from keeper.report import RunReport
+from keeper.run import RunReport
 from tests.support.agent_chain import AgentChain
 from tests.support.genesis import Genesis
 from tests.support.keeper_rig import Rig, rigged

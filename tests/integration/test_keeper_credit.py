@@ -17,7 +17,7 @@ from core.config.settings import KeeperSettings
 from core.contracts.statuses import RefundReason, StakeStatus
 from core.money import USD
 from keeper.jobs import BY_NAME, Runner
-from keeper.report import RunReport
+from keeper.run import RunReport
 from keeper.service import open_keeper
 from scripts._stack import wallets
 from scripts._stack.wallets import DEV, Wallet

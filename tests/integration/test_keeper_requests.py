@@ -18,8 +18,7 @@ from core.outbox import IntentRequest, enqueue
 from core.service import jobs
 from keeper import service
 from keeper.jobs import Runner
-from keeper.report import Action
-from keeper.run import Keeper
+from keeper.run import Action, Keeper
 from keeper.service import KeeperService
 from tests.support.cup_rig import settings_for
 from tests.waiting import PATIENCE, running

@@ -19,8 +19,7 @@ from core.contracts.abi import abi
 from core.db.engine import ConnectionPool, make_pool
 from keeper import attempts
 from keeper.attempts import TransactionRequest
-from keeper.report import RunReport
-from keeper.run import JobRun
+from keeper.run import JobRun, RunReport
 from tests.support import programs
 from tests.support.genesis import Genesis
 from tests.support.keeper_rig import Rig, rigged

@@ -16,7 +16,7 @@ from core.chain import Contract
 from core.contracts.statuses import AgentMarketStatus, MarketKind
 from core.feeds.grid import grid_time
 from core.feeds.live import POOL
-from keeper.report import RunReport
+from keeper.run import RunReport
 from scripts._feed.__main__ import main as feed
 from scripts._stack import wallets
 from tests.support.agent_chain import AgentChain

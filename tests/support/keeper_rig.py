@@ -20,7 +20,7 @@ from core.config.settings import KeeperSettings
 from core.contracts.deployments import Deployment
 from core.paths import REPOSITORY
 from keeper.jobs import BY_NAME, Runner
-from keeper.report import RunReport
+from keeper.run import RunReport
 from keeper.service import open_keeper
 from scripts._local.anvil import ask
 from scripts._local.process import RunningProcess, SpawnPlan, start_process, stop_together

@@ -12,8 +12,7 @@ from prometheus_client import REGISTRY
 from keeper import metrics, payouts
 from keeper.agent.resolve import _due_at
 from keeper.payouts import REFUSED_TIMES, Payout
-from keeper.report import RunReport
-from keeper.run import IndexState, JobRun
+from keeper.run import IndexState, JobRun, RunReport
 
 HEAD_AT = 100_000
 

@@ -14,8 +14,7 @@ from prometheus_client import REGISTRY
 from core.service.cancelling import cancel_and_wait
 from keeper import metrics
 from keeper.jobs import Job
-from keeper.report import RunReport
-from keeper.run import JobRun
+from keeper.run import JobRun, RunReport
 from keeper.service import KeeperService
 
 PERIOD = 0.02

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from core.contracts.statuses import Family
-from keeper.report import Skipped
+from keeper.run import Skipped
 from keeper.stock.opening import (
     FeedState,
     MarketWindow,

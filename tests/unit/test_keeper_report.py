@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 from keeper.__main__ import as_text
 from keeper.jobs import BY_NAME, JOBS
-from keeper.report import SKIPPED_SHOWN, Action, RunReport
+from keeper.run import SKIPPED_SHOWN, Action, RunReport
 
 AT = datetime(2026, 11, 21, 12, 0, 0, 123456, tzinfo=UTC)
 

@@ -33,7 +33,7 @@ from keeper.agent.series import (
     round_length,
     significant,
 )
-from keeper.report import Skipped
+from keeper.run import Skipped
 from keeper.sources import LatestRound
 
 LOCAL = FeedTerms(memory=10, max_age=900, lag=10, pot_cap=10**12, published=True)

@@ -8,7 +8,7 @@ import pytest
 
 from core.contracts.statuses import Family
 from core.stock.sessions import sessions_around, sessions_of
-from keeper.report import Skipped
+from keeper.run import Skipped
 from keeper.stock.opening import MarketWindow, daily_window, weekly_window
 
 DAILY_LEAD, WEEKLY_LEAD = 18 * 3600, 72 * 3600

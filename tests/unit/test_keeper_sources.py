@@ -21,8 +21,7 @@ from keeper.agent import snapshot_job
 from keeper.attempts import TransactionRequest
 from keeper.jobs import BY_NAME, Runner
 from keeper.metrics import REFUSALS
-from keeper.report import RunReport
-from keeper.run import JobRun, KeeperChain
+from keeper.run import JobRun, KeeperChain, RunReport
 from keeper.sources import (
     ONE,
     Bounds,

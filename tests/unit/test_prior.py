@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from core.contracts.statuses import MarketKind
-from keeper.agent.prior import AVERAGE_WEIGHT, UNIFORM_SHARE, YEAR, WeightBounds, weights_for
+from keeper.agent.series import AVERAGE_WEIGHT, UNIFORM_SHARE, YEAR, WeightBounds, weights_for
 
 LIMITS = WeightBounds(10**6, 10**9)
 MONTH = 30 * 86_400
