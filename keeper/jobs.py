@@ -65,11 +65,11 @@ class Job:
 
 
 def _drills(how: KeeperSettings) -> float | None:
-    return 15.0 if how.local_drills else None
+    return 10.0 if how.local_drills else None
 
 
 def _prices(how: KeeperSettings) -> float | None:
-    return min(15.0, how.snapshot_every_seconds) if how.local_prices else None
+    return min(20.0, how.snapshot_every_seconds) if how.local_prices else None
 
 
 def _canary(how: KeeperSettings) -> float | None:
@@ -79,6 +79,7 @@ def _canary(how: KeeperSettings) -> float | None:
 LIST, SETTLE = attrgetter("list_every_seconds"), attrgetter("settle_every_seconds")
 SNAPSHOT = attrgetter("snapshot_every_seconds")
 
+# Most periods are multiples of ten seconds: jobs that start together share one read of the head.
 JOBS: tuple[Job, ...] = (
     Job("open", "list today's daily and this week's weekly markets", "stock", open_markets, LIST),
     Job("witness", "record pauses and splits of stocks in the resolver", "stock", witness_stocks, SETTLE),
@@ -87,14 +88,14 @@ JOBS: tuple[Job, ...] = (
     Job("drill", "keep short markets open", "stock", open_drills, _drills, local_only=True),
     Job("refund-drill", "list a short market that will be void", "stock", open_refund_drill, None),
     Job("prices", "move the simulated price feeds", "stock", move_prices, _prices, local_only=True),
-    Job("agent-snapshot", "post observations to our feeds", "base", snapshot, SNAPSHOT, local_period=15.0),
+    Job("agent-snapshot", "post observations to our feeds", "base", snapshot, SNAPSHOT, local_period=20.0),
     Job("agent-list", "list the standing series of agent markets", "base", list_series, LIST, local_period=10.0),
     Job("agent-rounds", "list the next up/down rounds", "base", list_rounds, LIST, local_period=10.0),
     Job("agent-record", "record the readings of pool feeds that markets need", "base", record_readings, SETTLE),
     Job("agent-caps", "recompute the caps that the feeds' pools support", "base", check_caps, CAPS_SECONDS),
     Job("agent-resolve", "settle or void agent markets", "base", resolve_agent_markets, SETTLE),
     Job("agent-pay", "pay winners and refunds; sweep fees", "base", pay, SETTLE),
-    Job("agent-credit", "book payments sent directly to the token", "base", credit, 15.0),
+    Job("agent-credit", "book payments sent directly to the token", "base", credit, 20.0),
     Job("agent-canary", "quote and simulate a trade", "base", canary, _canary, local_period=60.0, reads_chain=False),
     Job("tidy", "delete old transactions, attempts and requests", "stock", tidy, TIDY_SECONDS, reads_chain=False),
     Job("agent-tidy", "delete old rows of Base and price locks", "base", tidy_agent, TIDY_SECONDS, reads_chain=False),
