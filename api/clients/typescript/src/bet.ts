@@ -3,7 +3,7 @@
 //
 // Two fixed values make a bet happen at most once. The idempotency key is chosen before anything is sent, and the contract
 // accepts a wallet's key once. The payment's nonce is the hash of the bet, and the token accepts a nonce once. If a request
-// or an answer is lost, the same request is sent again; nothing here ever creates a second key.
+// or a response is lost, the same request is sent again, and no second key is ever created.
 
 import { type Address, type Hex, getAddress, hashTypedData } from "viem";
 
@@ -194,7 +194,7 @@ async function ticketOf(
 
 /**
  * Returns the receipt of an earlier bet with the caller's key, or undefined. This runs before the quote, since a closed
- * market refuses quotes. Throws if the answer is unknown: a new bet might then be a second one.
+ * market refuses quotes. Throws if that is unknown: a new bet might then be a second one.
  */
 async function findEarlierBet(
   http: Http,
@@ -227,13 +227,13 @@ async function findEarlierBet(
 }
 
 /**
- * Returns the receipt of the bet with this key from the answer to an unpaid call, or undefined if there is no such bet.
- * Throws if the answer proves neither: a proxy that answers 200 or 402 knows nothing about the bet.
+ * Returns the receipt in the reply to an unpaid call, or undefined if there is no bet with this key.
+ * Throws if the reply proves neither: a proxy's 200 or 402 says nothing about the bet.
  */
 function betUnderKey(reply: Reply): AgentTradeReceipt | undefined {
   if (reply.status === 200) {
     const { receipt } = decode<Partial<AgentTradeAnswer>>(reply.text);
-    if (!receipt?.position) throw new UnexpectedAnswer("The answer has no receipt.");
+    if (!receipt?.position) throw new UnexpectedAnswer("The response has no receipt.");
     return receipt;
   }
   if (reply.status === 402) {
@@ -248,7 +248,7 @@ function betUnderKey(reply: Reply): AgentTradeReceipt | undefined {
 function challengeOf(reply: Reply): AgentChallenge {
   const challenge = decode<AgentChallenge>(reply.text);
   if (!Array.isArray(challenge.accepts) || !challenge.accepts.every((each) => each?.extra?.receiveNonce)) {
-    throw new UnexpectedAnswer("The answer is not a payment challenge.");
+    throw new UnexpectedAnswer("The response is not a payment challenge.");
   }
   return challenge;
 }
@@ -292,7 +292,7 @@ const same = (one: string, other: string): boolean => one.toLowerCase() === othe
 
 /** A ticket being placed. */
 class Bet {
-  // Whether a call with the payment may have arrived without an answer reaching us, also in an earlier process.
+  // Whether a call with the payment may have arrived although its response was lost, even in an earlier process.
   private mayBeInFlight: boolean;
   // How often the payment may have been sent. A payment signed by an earlier process counts as sent once.
   private sent: number;
@@ -400,7 +400,7 @@ class Bet {
   // ---------------------------------------------------------------- paying
 
   /**
-   * Returns the payment challenge in an answer, or undefined. Once a payment was sent, only a challenge for this very
+   * Returns the payment challenge in a response, or undefined. Once a payment was sent, only a challenge for this very
    * bet counts. Any other challenge did not come from the API and says nothing about the bet.
    */
   private challenge(reply: Reply): AgentChallenge | undefined {
@@ -416,7 +416,7 @@ class Bet {
   }
 
   /**
-   * Returns why the service asks to pay again if our payment has expired. Otherwise, the service refused the payment:
+   * Returns why the service asks for another payment if this one has expired. Otherwise the service refused it:
    * throws PaymentRefused.
    */
   private reasonIfExpired(challenge: AgentChallenge): string {
@@ -623,7 +623,7 @@ class Bet {
   // ---------------------------------------------------------------- the state of the payment
 
   /**
-   * Returns the payment's state after a final refusal. An earlier, unanswered call may still succeed until the payment
+   * Returns the payment's state after a final refusal. An earlier call without a response may still succeed until the payment
    * expires.
    */
   private stateAfterRefusal(): PaymentState {

@@ -31,10 +31,10 @@ export class VpmError extends Error {
   }
 }
 
-/** A call that pays nothing and was not answered in time. */
+/** A call that pays nothing and got no response in time. */
 export class Unreachable extends VpmError {}
 
-/** An answer that does not match the API's documentation. */
+/** A response that does not match the API's documentation. */
 export class UnexpectedAnswer extends VpmError {}
 
 /** An API with a version that this library does not support. */
@@ -76,7 +76,7 @@ export interface Issue {
   problem: string;
 }
 
-/** A refusal by the API. An answer that did not come from the API itself, such as a proxy's, has an empty code. */
+/** A refusal by the API. A response that did not come from the API itself, such as a proxy's, has an empty code. */
 export class ApiError extends VpmError {
   readonly code: ErrorCode | "";
   readonly hint: string | undefined;

@@ -18,7 +18,7 @@ export interface Reply {
 }
 
 /**
- * A request without an answer: the connection was refused, cut off or timed out. The request may or may not have
+ * A request without a response: the connection was refused, cut off or timed out. The request may or may not have
  * arrived.
  */
 export interface Lost {
@@ -102,7 +102,7 @@ export class Http {
     }
   }
 
-  /** Makes a call that changes nothing, retries the call until it is answered, and returns the answer. */
+  /** Makes a call that changes nothing, until there is a response. */
   async sendWithRetries<T>(method: string, path: string, query: Query | undefined, backoff: Backoff): Promise<T> {
     for (;;) {
       const response = await this.send(method, path, query === undefined ? {} : { query });
@@ -119,7 +119,7 @@ export class Http {
 const wrong = (reply: Reply): ApiError | undefined =>
   reply.status >= 200 && reply.status < 300 ? undefined : refusal(reply);
 
-/** Returns the error of a non-2xx answer. An answer in another format did not come from the API and gets no code. */
+/** Returns the error of a non-2xx response. One in another format did not come from the API and gets no code. */
 export function refusal(reply: Reply): ApiError {
   let content: unknown;
   try {
@@ -127,7 +127,7 @@ export function refusal(reply: Reply): ApiError {
   } catch {
     content = undefined;
   }
-  const body = isTheApis(content) ? content : { message: `The answer with status ${reply.status} did not come from the API.` };
+  const body = isTheApis(content) ? content : { message: `The response with status ${reply.status} did not come from the API.` };
   return new ApiError(reply.status, reply.headers, body);
 }
 
@@ -142,9 +142,9 @@ export function decode<T>(text: string): T {
   try {
     made = JSON.parse(text);
   } catch {
-    throw new UnexpectedAnswer("The answer is not JSON.");
+    throw new UnexpectedAnswer("The response is not JSON.");
   }
-  if (typeof made !== "object" || made === null) throw new UnexpectedAnswer("The answer is not a JSON object.");
+  if (typeof made !== "object" || made === null) throw new UnexpectedAnswer("The response is not a JSON object.");
   const version = (made as { meta?: { version?: string } }).meta?.version ?? API_VERSION;
   if (version !== API_VERSION) throw new WrongVersion(`The API has version ${version}; this library supports ${API_VERSION}.`);
   return made as T;

@@ -74,7 +74,7 @@ export class WebhookVerifier {
   }
 }
 
-/** Returns the JSON answer to `webhook.verify`, which activates the webhook; undefined for any other event. */
+/** Returns the JSON response to `webhook.verify`, which activates the webhook; undefined for any other event. */
 export const handshake = (event: AgentEvent): { challenge: string } | undefined =>
   event.type === "webhook.verify" ? { challenge: String(event.payload["challenge"]) } : undefined;
 
