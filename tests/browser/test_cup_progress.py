@@ -177,22 +177,24 @@ def test_a_late_roulette_bet_is_not_placed_on_the_next_round(site: Site, visitor
     assert site.get(f"/api/cup/v1/wallet/{wallet}")["balancePaper"] == 10_000
 
 
-@pytest.mark.parametrize(("path", "field"), [("/cup", "Amount in pUSDC"), ("/roulette", "Stake in pUSDC")])
-def test_paper_quotes_are_requested_once_a_visitor_starts_to_bet(
-    site: Site, visitor: Visitor, path: str, field: str
-) -> None:
+@pytest.mark.parametrize(
+    ("path", "field"),
+    [("/cup", "Amount in pUSDC"), ("/roulette", "Stake in pUSDC"), ("/markets/{binary}", "Amount in USDC")],
+)
+def test_quotes_are_requested_once_a_visitor_starts_to_bet(site: Site, visitor: Visitor, path: str, field: str) -> None:
+    """Quotes are limited for each address, so a visitor who only reads uses none of them."""
     site.betting(10)
     visit = visitor.visit()
     asked: list[str] = []
     quotes = re.compile("/quote|/roulette/bet")
     visit.page.on("request", lambda request: asked.append(request.url) if quotes.search(request.url) else None)
-    visit.open(path)
+    visit.open(path.format(**site.slugs))
     visit.page.wait_for_timeout(300)
     assert asked == []
     visit.page.get_by_label(field).focus()
-    expect(visit.page.locator("#paper-paid, #p-paid")).to_have_text(re.compile(r"^\d"))
+    expect(visit.page.locator("#paper-paid, #p-paid, #a-paid")).to_have_text(re.compile(r"^\d"))
     visit.page.get_by_label(field).blur()
     visit.page.get_by_label(field).focus()
-    visit.page.wait_for_timeout(300)
+    visit.page.wait_for_timeout(600)  # longer than a change waits before it asks
     assert len(asked) == 1
     visit.clean()

@@ -122,22 +122,6 @@ def test_the_payout_shown_for_more_bets_is_what_they_bring(site: Site, visitor: 
     site.until(f"/api/markets/{market}", lambda body: paid(body) == promised)
 
 
-def test_an_agent_market_requests_a_quote_once_a_visitor_starts_to_bet(site: Site, visitor: Visitor) -> None:
-    """Quotes are limited for each address, so a visitor who only reads uses none of them."""
-    visit = visitor.visit()
-    asked: list[str] = []
-    visit.page.on("request", lambda request: asked.append(request.url) if "/quote?" in request.url else None)
-    visit.open(f"/markets/{site.slugs['binary']}")
-    assert asked == []
-    visit.page.get_by_label("Amount in USDC").focus()
-    expect(visit.page.locator("#a-paid")).to_have_text(re.compile(r"[\d.,]+ USDC"))
-    visit.page.get_by_label("Amount in USDC").blur()
-    visit.page.get_by_role("button", name="Sign and bet").focus()
-    visit.page.wait_for_timeout(600)  # longer than a change waits before it asks
-    assert len(asked) == 1
-    visit.clean()
-
-
 def test_a_stock_bet_interrupted_by_a_reload_is_placed_once(site: Site, visitor: Visitor) -> None:
     market = site.open_market(ticker="NVDA")
     before = len(site.stock.positions(market))

@@ -339,15 +339,11 @@ def test_a_delivery_is_accepted_once() -> None:
     assert verifier.verify(delivery(DeliverySigner(None), SECRET, at=int(time.time()) + 10), BODY).event_id == "evt_3"
 
 
-@pytest.mark.parametrize("away", [-301, 301])
-def test_a_delivery_too_old_or_from_the_future_is_refused(away: int) -> None:
-    headers = delivery(DeliverySigner(None), SECRET, at=int(time.time()) + away)
-    with pytest.raises(WebhookRefused, match="from now"):
-        WebhookVerifier(SECRET).verify(headers, BODY)
-
-
-def test_a_time_too_long_for_a_number_is_refused() -> None:
-    headers = delivery(DeliverySigner(None), SECRET) | {"Service-Timestamp": "9" * 5_000}
+@pytest.mark.parametrize("away", [-301, 301, None])
+def test_a_delivery_too_old_or_from_the_future_is_refused(away: int | None) -> None:
+    headers = delivery(DeliverySigner(None), SECRET, at=int(time.time()) + (away or 0))
+    if away is None:
+        headers["Service-Timestamp"] = "9" * 5_000  # too long for a number
     with pytest.raises(WebhookRefused, match="from now"):
         WebhookVerifier(SECRET).verify(headers, BODY)
 
@@ -389,14 +385,7 @@ class Missing:
             busy = {"error": "rate_limited", "message": "Too many requests.", "retriable": True}
             return httpx.Response(429, headers={"Retry-After": "600"}, json=busy)
         seqs = (0, 2) if len(self.asked) == 1 else (1, 2)
-        return httpx.Response(200, text="".join(f"id: {each}\ndata: {json.dumps(notice(each))}\n\n" for each in seqs))
-
-
-def notice(seq: int) -> dict[str, Any]:
-    return {
-        "eventId": f"evt_{seq}", "seq": seq, "type": "test", "createdAt": "2026-11-22T00:00:00Z", "payload": {},
-        "wallet": ACCOUNT.address, "marketId": None, "tradeId": None, "proofUrl": None,
-    }  # fmt: skip
+        return httpx.Response(200, text="".join(f"id: {each}\ndata: {json.dumps(event(each))}\n\n" for each in seqs))
 
 
 @pytest.mark.parametrize("kind", [Client, AsyncClient])
@@ -410,14 +399,14 @@ async def test_a_stream_that_skips_an_event_is_reopened(
     transport = httpx.MockTransport(service)
     if kind is AsyncClient:
         async with httpx.AsyncClient(transport=transport) as http:
-            async for event in AsyncClient("http://127.0.0.1", http=http).events(ACCOUNT.address):
-                seen.append(event.seq)
+            async for found in AsyncClient("http://127.0.0.1", http=http).events(ACCOUNT.address):
+                seen.append(found.seq)
                 if len(seen) == 3:
                     break
     else:
         with httpx.Client(transport=transport) as http:
-            for event in Client("http://127.0.0.1", http=http).events(ACCOUNT.address):
-                seen.append(event.seq)
+            for found in Client("http://127.0.0.1", http=http).events(ACCOUNT.address):
+                seen.append(found.seq)
                 if len(seen) == 3:
                     break
     assert (seen, service.asked) == ([0, 1, 2], [None, "0", "0"])

@@ -175,24 +175,20 @@ def test_weights_keep_to_what_the_safe_allows() -> None:
     assert {weight for each in listings for weight in each.spec.weights} == {20 * 10**6}
 
 
-@pytest.mark.parametrize("position", range(8))
 @pytest.mark.parametrize("value", [VALUE, 915_000_000 * 10**8, 1_234_567 * 10**8, 999_999_999 * 10**8, 12 * 10**8])
-def test_ladders_have_five_to_eight_ranges_around_the_value(position: int, value: int) -> None:
-    design = design_of(Series.LADDER, BNKR, value, position)
-    assert design.kind is MarketKind.RANGE
-    assert 5 <= len(design.bounds) + 1 <= 8
-    assert rises(design.bounds)
-    assert 0 < bucket(design.bounds, value) < len(design.bounds), "the value lies in an inner range"
+def test_ladders_have_five_to_eight_ranges_around_the_value(value: int) -> None:
+    designs = [design_of(Series.LADDER, BNKR, value, position) for position in range(8)]
+    assert {len(design.bounds) for design in designs} == {4, 5, 6, 7}
+    for design in designs:
+        assert design.kind is MarketKind.RANGE
+        assert rises(design.bounds)
+        assert 0 < bucket(design.bounds, value) < len(design.bounds), "the value lies in an inner range"
 
 
 @given(value=st.integers(10**6, 10**24), buckets=st.integers(5, 8))
 def test_no_bucket_of_a_ladder_is_narrower_than_the_lister_takes(value: int, buckets: int) -> None:
     bounds = ladder(value, buckets)
     assert all(high * BPS >= low * (BPS + MIN_BUCKET_BPS) for low, high in pairwise(bounds)), bounds
-
-
-def test_every_size_of_ladder_occurs() -> None:
-    assert {len(design_of(Series.LADDER, BNKR, VALUE, position).bounds) for position in range(8)} == {4, 5, 6, 7}
 
 
 def test_a_value_too_small_for_ranges_has_none() -> None:

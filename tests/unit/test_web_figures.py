@@ -72,7 +72,7 @@ def test_a_span(seconds: int, said: str) -> None:
     assert figures.span(seconds) == said
 
 
-def test_a_share_is_rounded_down() -> None:
+def test_two_shares_add_up() -> None:
     assert (figures.percent(2, 3), figures.percent(1, 3)) == ("66.7%", "33.3%")
     assert (figures.percent(1167, 2000), figures.percent(833, 2000)) == ("58.4%", "41.6%")  # 58.35 and 41.65
     assert figures.percent(1, 0) == "0.0%"
