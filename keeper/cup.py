@@ -1,6 +1,6 @@
-"""The jobs of the cup: paper markets that mirror the listed ones, and the roulette.
+"""The jobs of the cup: paper markets that mirror the listed ones, and roulette.
 
-`cup-roulette` publishes the hash of a closed round's bets, finishes the round once its beacon is mined, and then opens
+`cup-roulette` publishes the hash of a closed round's bets, finishes the round when its beacon is mined, and then opens
 the next. All state is in the database: after a kill at any point, the next run continues, in any process.
 """
 

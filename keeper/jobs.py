@@ -127,7 +127,6 @@ class Runner:
         return None
 
     def period(self, job: Job) -> float | None:
-        """Return a job's period in seconds, or None if the job is not scheduled."""
         period = job.every(self.keeper.how) if callable(job.every) else job.every
         if period is None or self.unavailable_reason(job) is not None:
             return None

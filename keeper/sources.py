@@ -176,8 +176,6 @@ class HttpSource(_Part):
 
 
 class ChainlinkSource(_Part):
-    """An AggregatorV3 feed on the same chain."""
-
     kind: Literal["chainlink"]
     name: Annotated[str, Field(min_length=1, max_length=40)]
     feed: Annotated[str, Field(pattern=r"^0x[0-9a-fA-F]{40}$")]
@@ -186,8 +184,6 @@ class ChainlinkSource(_Part):
 
 
 class SimulatedSource(_Part):
-    """A random walk, for local chains."""
-
     kind: Literal["simulated"]
 
 
@@ -195,8 +191,6 @@ AnySource = Annotated[HttpSource | ChainlinkSource | SimulatedSource, Field(disc
 
 
 class FeedSources(_Part):
-    """A feed's sources and the bounds of its values."""
-
     sources: Annotated[tuple[AnySource, ...], Field(min_length=1)]
     lowest_usd: Annotated[Decimal, Field(gt=0)] = Decimal(1)
     highest_usd: Annotated[Decimal, Field(gt=0)] = Decimal(10**15)
@@ -219,7 +213,6 @@ _FILE = TypeAdapter(dict[str, FeedSources])
 
 
 def load_sources(path: Path | None) -> dict[str, FeedSources]:
-    """Return the sources by feed key."""
     if path is None:
         return {}
     try:
@@ -323,7 +316,6 @@ def _number(document: Any, path: str, name: str) -> int | Decimal | str:
 
 
 def _at(document: Any, path: str, name: str) -> Any:
-    """Return the value at a path such as `pairs.0.marketCap`."""
     value = document
     for part in path.split("."):
         try:

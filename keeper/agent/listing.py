@@ -86,7 +86,6 @@ class SeriesPlan:
 
 
 def standing_plans(feeds: Sequence[Feed]) -> list[SeriesPlan]:
-    """Return the threshold and ladder series of these feeds."""
     return [SeriesPlan(series, feed, position) for position, feed in enumerate(feeds) for series in STANDING]
 
 

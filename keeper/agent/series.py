@@ -163,7 +163,6 @@ def _ends(series: Series, feed: Feed, begins_at: int, round_seconds: int) -> int
 
 
 def boundary(moment: int, period: int) -> int:
-    """Return the first multiple of `period` at or after `moment`."""
     return -(-moment // period) * period
 
 

@@ -102,7 +102,8 @@ MARKETS = stock_market.c
 
 
 async def resolve_markets(run: JobRun) -> None:
-    due = await _due(run)
+    past_close = select(stock_market).where(MARKETS.closed_tx.is_(None), MARKETS.final_time < run.now)
+    due = await run.rows(past_close.order_by(MARKETS.final_time, MARKETS.market_id))
     run.measure_due("markets", (row.final_time for row in due))
     for row, facts in zip(due, await _facts(run, due), strict=True):
         name = f"{row.ticker or 'market'} #{row.market_id}"
@@ -112,16 +113,6 @@ async def resolve_markets(run: JobRun) -> None:
             continue
         call = run.chain.contract(decision.call.contract).call(decision.call.function, *decision.call.arguments)
         await request_ending(run, f"stock:resolve:{row.market_id}", name, call, decision.why)
-
-
-async def _due(run: JobRun) -> list[Any]:
-    """Return the markets that are open in the index and past their close."""
-    query = (
-        select(stock_market)
-        .where(MARKETS.closed_tx.is_(None), MARKETS.final_time < run.now)
-        .order_by(MARKETS.final_time, MARKETS.market_id)
-    )
-    return await run.rows(query)
 
 
 async def _facts(run: JobRun, due: list[Any]) -> list[Facts]:

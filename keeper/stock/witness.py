@@ -1,6 +1,6 @@
 """`witness`: records in the resolver the pauses and multipliers of the stocks of unsettled markets.
 
-It records every pause when it begins and ends, and across a strike or close: whether a pause counts is no one's choice.
+It records every pause when it begins and ends, and across a strike or close, so no one can choose which pauses count.
 """
 
 from __future__ import annotations
@@ -79,7 +79,6 @@ async def witness_stocks(run: JobRun) -> None:
 
 
 async def _moments(run: JobRun) -> dict[str, list[int]]:
-    """Return the strikes and closes of unsettled markets, by stock."""
     query = select(MARKETS.stock_token, MARKETS.strike_time, MARKETS.final_time).where(
         MARKETS.closed_tx.is_(None), MARKETS.stock_token.is_not(None)
     )
