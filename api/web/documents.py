@@ -16,6 +16,7 @@ from api.agent.errors import CATALOGUE, RETRIABLE
 from api.agent.platform import custody
 from api.agent.reads import AgentReads
 from api.caching import JSON
+from api.operations import Handler
 from api.stock.bets import NONCE_FORMULA
 from api.stock.reads import StockReads
 from api.web.templating import FIXED, TEXT, Pages, or_none
@@ -99,35 +100,28 @@ def identity_document(origin: str, attester: str, chain_id: int) -> bytes:
     return orjson.dumps({"@context": DID_CONTEXT, "id": name, "verificationMethod": [method], "assertionMethod": [key]})
 
 
-class Sitemap:
-    """The sitemap. `always` has the paths of pages that always exist."""
+def sitemap(pages: Pages, origin: str, always: tuple[str, ...], stock: StockReads, agent: AgentReads | None) -> Handler:
+    """Make the handler of the sitemap. `always` has the paths of pages that always exist."""
 
-    def __init__(
-        self, pages: Pages, origin: str, always: tuple[str, ...], stock: StockReads, agent: AgentReads | None
-    ) -> None:
-        self._pages = pages
-        self._origin = origin
-        self._always = always
-        self._stock = stock
-        self._agent = agent
-
-    async def get(self, request: web.Request) -> web.StreamResponse:
-        stamp = (self._stock.stamp, None if self._agent is None else self._agent.stamp)
-        return (await self._pages.last_rendering("sitemap", stamp, self._render, FIXED, XML)).response(request)
-
-    async def _render(self) -> bytes:
-        entries = "".join(f"<url><loc>{escape(self._origin + each)}</loc></url>" for each in self._addresses())
+    async def render() -> bytes:
+        paths = [*always, *_market_paths(stock, agent)]
+        entries = "".join(f"<url><loc>{escape(origin + each)}</loc></url>" for each in paths)
         return (
             '<?xml version="1.0" encoding="UTF-8"?>'
             f'<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">{entries}</urlset>'
         ).encode()
 
-    def _addresses(self) -> list[str]:
-        """Return the paths of all pages, without those of markets that cannot be read now."""
-        addresses = list(self._always)
-        if stock := or_none(partial(self._stock.overview, MAX_SETTLED)):
-            addresses += [each.href for each in stock[0].markets]
-        if self._agent is not None and (agent := or_none(partial(self._agent.overview, MAX_SETTLED))):
-            markets = [*(each.market for each in agent.open), *agent.later, *(each.market for each in agent.closed)]
-            addresses += [f"/markets/{each.slug}" for each in markets]
-        return addresses
+    async def get(request: web.Request) -> web.StreamResponse:
+        stamp = (stock.stamp, None if agent is None else agent.stamp)
+        return (await pages.last_rendering("sitemap", stamp, render, FIXED, XML)).response(request)
+
+    return get
+
+
+def _market_paths(stock: StockReads, agent: AgentReads | None) -> Iterator[str]:
+    """Yield the paths of markets' pages, without those of markets that cannot be read now."""
+    if listed := or_none(partial(stock.overview, MAX_SETTLED)):
+        yield from (each.href for each in listed[0].markets)
+    if agent is not None and (overview := or_none(partial(agent.overview, MAX_SETTLED))):
+        shown = [*(each.market for each in overview.open), *overview.later, *(each.market for each in overview.closed)]
+        yield from (f"/markets/{each.slug}" for each in shown)

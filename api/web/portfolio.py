@@ -45,14 +45,6 @@ class Results:
     stock: Sequence[SettledBet] = ()
     agent: Sequence[SettledBet] = ()
 
-    @property
-    def stock_won(self) -> int:
-        return sum(each.won for each in self.stock)
-
-    @property
-    def agent_won(self) -> int:
-        return sum(each.won for each in self.agent)
-
 
 def collect_results(stock: OwnerBody, agent: Json | None) -> Results:
     """Collect results from an address's positions. A stake that was never accepted is neither profit nor loss."""

@@ -27,7 +27,7 @@ from api.web.agent import agent_market_page
 from api.web.assets import PREFIX as ASSETS
 from api.web.assets import load_assets
 from api.web.cup import CupPages
-from api.web.documents import XML, Sitemap, documents
+from api.web.documents import XML, documents, sitemap
 from api.web.home import HomePage, MarketActivity
 from api.web.portfolio import PortfolioPage
 from api.web.reference import Reference
@@ -107,8 +107,7 @@ def _pages(
     yield _page("/docs", reference.overview, "The documentation")
     yield _page("/docs/{group}", reference.group, "One page of the documentation")
     origin, always = context.settings.public_url.rstrip("/"), (href for href, _ in NAVIGATION if href != "/positions")
-    sitemap = Sitemap(pages, origin, tuple(always), reads, agent)
-    yield _page("/sitemap.xml", sitemap.get, "The sitemap", XML)
+    yield _page("/sitemap.xml", sitemap(pages, origin, tuple(always), reads, agent), "The sitemap", XML)
     pictures = SharePictures(reads, agent, partial(caller_ip, settings=context.settings))
     yield _page("/share.png", pictures.site, "The site's preview picture", PNG)
     yield _page("/icon-{size:180|192|512}.png", pictures.icon, "The site's icon", PNG)
