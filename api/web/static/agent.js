@@ -46,10 +46,10 @@ async function quote() {
   if (wrong) return;
   const mine = ++asked;
   try {
-    const answer = await fetch(`/api/agent/v1/quote?${new URLSearchParams({ marketId: market, side, sizeUsd })}`);
-    const reply = await answer.json();
+    const response = await fetch(`/api/agent/v1/quote?${new URLSearchParams({ marketId: market, side, sizeUsd })}`);
+    const reply = await response.json();
     if (mine !== asked) return;
-    if (!answer.ok) {
+    if (!response.ok) {
       showError(reply.message);
       if (reply.retryAfter) soon = setTimeout(quote, reply.retryAfter * 1000); // the message names the wait, and is outdated then
       return;
@@ -165,28 +165,28 @@ async function follow(library, ticket) {
   }
 }
 
-/** Works like fetch, and shows the progress of the bet that an answer to the paid request reveals. */
+/** Works like fetch, and shows the progress of the bet that a response to the paid request reveals. */
 async function fetchBet(ticket, url, options) {
   const isBet = Boolean(options.headers?.["X-PAYMENT"]) && shown === ticket.idemKey;
   try {
-    const answer = await fetch(url, options);
-    const serverDate = Date.parse(answer.headers.get("Date") ?? "");
+    const response = await fetch(url, options);
+    const serverDate = Date.parse(response.headers.get("Date") ?? "");
     if (!Number.isNaN(serverDate)) clockOff = Math.round(Math.abs(Date.now() - serverDate) / 60_000);
-    if (isBet) await showProgress(answer.clone());
-    return answer;
+    if (isBet) await showProgress(response.clone());
+    return response;
   } catch (error) {
     if (isBet) say(status, "No connection. Sending the same bet again…");
     throw error;
   }
 }
 
-async function showProgress(answer) {
-  const reply = await answer.json().catch(() => ({}));
-  if (answer.ok) reached(line, "block");
+async function showProgress(response) {
+  const reply = await response.json().catch(() => ({}));
+  if (response.ok) reached(line, "block");
   else if (reply.txHash) {
     reached(line, "sent");
     say(status, "Sent. Waiting for its block…");
-  } else if (answer.status >= 500 || answer.status === 429) {
+  } else if (response.status >= 500 || response.status === 429) {
     say(status, `${reply.message ?? "The service does not respond."} Sending the same bet again…`);
   }
 }

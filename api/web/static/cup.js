@@ -43,10 +43,10 @@ async function quote() {
   const mine = ++asked;
   try {
     const query = new URLSearchParams({ side: byId("paper-side").value, sizePaper: amount });
-    const answer = await fetch(`/api/cup/v1/markets/${encodeURIComponent(market.value)}/quote?${query}`);
-    const reply = await answer.json();
+    const response = await fetch(`/api/cup/v1/markets/${encodeURIComponent(market.value)}/quote?${query}`);
+    const reply = await response.json();
     if (mine !== asked) return;
-    if (!answer.ok) {
+    if (!response.ok) {
       byId("paper-error").textContent = reply.message;
       return;
     }

@@ -1,4 +1,4 @@
-// The API reference: forms that call an operation and show its answer, and bodies that unfold when a link leads to them.
+// The API reference: forms that call an operation and show its response, and bodies that unfold when a link leads to them.
 import { isBusy, setBusy } from "./busy.js";
 
 const MAX_SHOWN = 20_000;
@@ -30,9 +30,9 @@ async function run(form) {
   const asked = address(form);
   try {
     const began = performance.now();
-    const answer = await fetch(asked, { headers: { Accept: "application/json" } });
-    const text = await answer.text();
-    status.textContent = `${answer.status} ${answer.statusText} in ${Math.round(performance.now() - began)} ms`;
+    const response = await fetch(asked, { headers: { Accept: "application/json" } });
+    const text = await response.text();
+    status.textContent = `${response.status} ${response.statusText} in ${Math.round(performance.now() - began)} ms`;
     const whole = `GET ${asked}\n\n${pretty(text)}`;
     shown.textContent = whole.length > MAX_SHOWN ? `${whole.slice(0, MAX_SHOWN)}\n… cut off here; the response has ${text.length} characters` : whole;
   } catch {

@@ -23,9 +23,9 @@ export async function refresh() {
   asking = true;
   try {
     const text = query.toString();
-    const answer = await fetch(location.pathname + (text ? `?${text}` : ""), { cache: "no-cache", headers: { Accept: "text/html" } });
-    if (!answer.ok) return;
-    applyPage(new DOMParser().parseFromString(await answer.text(), "text/html"));
+    const response = await fetch(location.pathname + (text ? `?${text}` : ""), { cache: "no-cache", headers: { Accept: "text/html" } });
+    if (!response.ok) return;
+    applyPage(new DOMParser().parseFromString(await response.text(), "text/html"));
   } catch {
     // No connection: the page stays as it is until the next refresh.
   } finally {

@@ -64,7 +64,7 @@ export async function follow(bet, escape) {
       byId("bet-actions").replaceChildren();
       say(status, "Sent. Waiting for its block…");
     } else if (reply?.receipt === "confirmed") {
-      landed(bet, reply); // also if an earlier answer was lost: the relay then answers already_used, with the receipt
+      landed(bet, reply); // also if an earlier response was lost: the relay then returns already_used, with the receipt
       return;
     } else if (reply?.receipt === "reverted") {
       await refused(bet, `The contract refused the bet. ${reply.final ? "No money was taken. The book may have moved; try again." : NOT_FINAL}`, reply.final);
@@ -100,12 +100,12 @@ function markSent(bet) {
   pending.keep(bet);
 }
 
-/** Returns the relay's answer; null when there is none. `retryAfter` is in seconds, from the body or the header. */
+/** Returns the relay's response; null when there is none. `retryAfter` is in seconds, from the body or the header. */
 async function postBet({ body }) {
   try {
-    const answer = await fetch("/api/relay/enter", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
-    const wait = Number(answer.headers.get("Retry-After")) || undefined;
-    return { retryAfter: wait, ...(await answer.json()), status: answer.status, ok: answer.ok };
+    const response = await fetch("/api/relay/enter", { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) });
+    const wait = Number(response.headers.get("Retry-After")) || undefined;
+    return { retryAfter: wait, ...(await response.json()), status: response.status, ok: response.ok };
   } catch {
     return null;
   }
@@ -146,7 +146,7 @@ function drop(bet, text) {
 
 // ---------------------------------------------------------------- in its block
 
-/** Shows a bet that is in a block, by the relay's answer or a receipt, now or before a reload. */
+/** Shows a bet that is in a block, by the relay's response or a receipt, now or before a reload. */
 function landed(bet, { txHash, blockNumber, positionId }) {
   keepLanded(bet, { txHash, blockNumber, positionId });
   byId("bet-actions").replaceChildren();
@@ -205,8 +205,8 @@ const receiptAddress = (bet) => `/api/relay/receipt?${new URLSearchParams({ from
 
 async function receiptOf(bet) {
   try {
-    const answer = await fetch(receiptAddress(bet));
-    return answer.ok ? await answer.json() : null;
+    const response = await fetch(receiptAddress(bet));
+    return response.ok ? await response.json() : null;
   } catch {
     return null; // the caller tries again
   }

@@ -85,7 +85,7 @@ async function quote() {
   if (amount === null || byId("round").dataset.phase !== "bet") return;
   const mine = ++asked;
   try {
-    // With the player's address, the pools in the answer include the player's own newest bets.
+    // With the player's address, the pools in the response include the player's own newest bets.
     const asks = { betKey: betKey(), simulate: true, walletAddress: current()?.toLowerCase() };
     const reply = await post("/roulette/bet", asks, "stakePaper", amount);
     if (mine !== asked) return;

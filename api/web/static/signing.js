@@ -24,14 +24,14 @@ export function tradeMessage(wallet, slug, side, amount, trade, issued) {
   return ["Service Cup paper trade", `Wallet: ${wallet.toLowerCase()}`, `Market: ${slug}`, `Side: ${side}`, `Size: ${amount} pUSDC`, `Trade: ${trade}`, `Issued: ${issued}`].join("\n");
 }
 
-/** Posts to the cup's API and returns the answer's body with `ok`, `status` and `retryAfter` (seconds). The amount is
+/** Posts to the cup's API and returns the response's body with `ok`, `status` and `retryAfter` (seconds). The amount is
  * written exactly as it was signed. */
 export async function post(path, fields, amountField, amount) {
   const rest = JSON.stringify(fields);
   const body = amountField ? `${rest.slice(0, -1)},"${amountField}":${amount}}` : rest;
-  const answer = await fetch(`/api/cup/v1${path}`, { method: "POST", headers: { "Content-Type": "application/json" }, body });
-  const retryAfter = Number(answer.headers.get("Retry-After")) || undefined;
-  return { retryAfter, ...(await answer.json()), ok: answer.ok, status: answer.status };
+  const response = await fetch(`/api/cup/v1${path}`, { method: "POST", headers: { "Content-Type": "application/json" }, body });
+  const retryAfter = Number(response.headers.get("Retry-After")) || undefined;
+  return { retryAfter, ...(await response.json()), ok: response.ok, status: response.status };
 }
 
 /** Returns the text of a refusal for the signer. A signed message is valid for five minutes and may have been signed before a

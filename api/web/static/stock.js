@@ -85,8 +85,8 @@ function askLikely(found) {
   if (!bet) return;
   waitingLikely = setTimeout(async () => {
     const query = new URLSearchParams({ marketId: document.body.dataset.market, outcome: found.side, amount: found.stake });
-    const answer = await fetch(`/api/relay/typed-data?${query}`).catch(() => null);
-    const body = answer?.ok ? await answer.json().catch(() => null) : null;
+    const response = await fetch(`/api/relay/typed-data?${query}`).catch(() => null);
+    const body = response?.ok ? await response.json().catch(() => null) : null;
     if (bet === askedLikely) showLikely("q", body?.quote ?? null);
   }, 300);
 }
@@ -114,7 +114,7 @@ async function review() {
     relay(begun);
     return;
   }
-  isSigning = true; // until the wallet has answered: a second signature would be a second bet
+  isSigning = true; // until the wallet has responded: a second signature would be a second bet
   show();
   try {
     say(status, "Connecting to your wallet…");
@@ -134,9 +134,9 @@ async function review() {
 
 async function typedData(found) {
   const query = new URLSearchParams({ marketId: document.body.dataset.market, outcome: found.side, amount: found.stake, from: current(), validSeconds: VALID_SECONDS });
-  const answer = await fetch(`/api/relay/typed-data?${query}`);
-  const body = await answer.json();
-  if (!answer.ok) throw new WalletError(body.message);
+  const response = await fetch(`/api/relay/typed-data?${query}`);
+  const body = await response.json();
+  if (!response.ok) throw new WalletError(body.message);
   // The message to sign must be this bet and nothing else.
   const { message, domain, request } = body;
   const same = (one, other) => one.toLowerCase() === other.toLowerCase();
@@ -202,7 +202,7 @@ async function relay(bet) {
 function offerEscape(kit, then) {
   if (!kit) return;
   const actions = byId("bet-actions");
-  // Every answer of the relay carries the call again, while the wallet may already be asking to send it.
+  // Every response of the relay carries the call again, while the wallet may already be asking to send it.
   if (actions.firstElementChild?.dataset.call === kit.data) return;
   const own = document.createElement("button");
   own.type = "button";

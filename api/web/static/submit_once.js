@@ -7,7 +7,7 @@ import { say } from "./signing.js";
 import { WalletError } from "./wallet.js";
 
 /** `sign` returns the message to send, or null when there is nothing to sign; `send` sends the message. `again` returns the
- * text for a retry, `good` and `bad` return the texts for an answer. `rests` returns whether the retries end with an answer
+ * text for a retry, `good` and `bad` return the texts for a response. `rests` returns whether the retries end with a response
  * and the message is kept for later. */
 export function submitOnce(name, status, { sign, send, again, good, bad, rests = () => false }) {
   const pending = pendingSlot(name, ({ fields }) => fields.signature);
