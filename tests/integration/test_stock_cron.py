@@ -18,7 +18,9 @@ from tests.waiting import PATIENCE
 
 @pytest.fixture(scope="module")
 def service(stock_venue: StockService) -> StockService:
-    stock_venue.start("indexer", "relayer", "keeper", "api")
+    # The keeper must not move the price that decides the market, nor list others in between.
+    quiet = {"VPM_KEEPER_LOCAL_PRICES": "0", "VPM_KEEPER_LOCAL_DRILLS": "0"}
+    stock_venue.start("indexer", "relayer", "keeper", "api", **quiet)
     return stock_venue
 
 
