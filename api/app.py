@@ -255,7 +255,7 @@ class ClientConnection(RequestHandler):
         kind, request_id = type(exc).__name__, fresh_request_id()
         log.info("refused a malformed HTTP request", action="http.malformed", kind=kind, request_id=request_id)
         reason = "A line or a header is too long." if isinstance(exc, LineTooLong) else "It is not HTTP/1.1."
-        problem = invalid(f"The request cannot be read. {reason}")
+        problem = invalid(f"The request is malformed. {reason}")
         # Set because aiohttp would send its version and Python's, as with every response without a route.
         headers = {"X-Request-Id": request_id, "Server": "VPM"}
         response = json_response(problem.body, problem.status, headers=headers)

@@ -23,7 +23,7 @@ log = get_logger(__name__)
 
 DATABASE_ERRORS: Final = (SQLAlchemyError, psycopg.Error, DatabaseError, OSError, TimeoutError)
 # Less than requests wait for the database, but longer than the check of an idle connection: when it ends, a busy pool
-# can be distinguished from a database that does not answer.
+# can be distinguished from a database that does not respond.
 FREE_SECONDS = ALIVE_SECONDS + 0.5
 
 
@@ -37,7 +37,7 @@ async def reading(
             yield
     except DATABASE_ERRORS as error:
         log.warning("failed to read the database", action="http.no_database", what=what, why=error)
-        raise refusal(f"{what} cannot be read now; try again shortly.") from None
+        raise refusal(f"{what} cannot be loaded right now; try again shortly.") from None
 
 
 @asynccontextmanager

@@ -92,7 +92,7 @@ def blocked_region(request: web.Request, settings: Settings) -> str | None:
         return None
     regions = request.headers.getall(settings.region_header, ())
     if len(regions) > 1:
-        raise Problem(400, "invalid_request", f"The header {settings.region_header} was sent more than once.")
+        raise Problem(400, "invalid_request", f"Send the header {settings.region_header} only once.")
     region = regions[0].strip().upper() if regions else ""
     return region if region in settings.blocked_regions else None
 
@@ -243,7 +243,7 @@ class RequestQuota:
         await self._limits.take_external(self._rate, self._rule, caller_ip(request, self._settings), message)
 
     def counted(self, operations: Iterable[Operation]) -> tuple[Operation, ...]:
-        """Return the operations with this limit, except those that answer from memory or stream."""
+        """Return the operations with this limit, except those that respond from memory or stream."""
         return tuple(self._counted(each) if each.timed else each for each in operations)
 
     def _counted(self, operation: Operation) -> Operation:

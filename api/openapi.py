@@ -104,16 +104,13 @@ def document(surfaces: Sequence[Surface], *, title: str, server: str) -> dict[st
                 surface, operation, names, definitions
             )
     descriptions = [f"## {surface.title}\n\n{surface.description}" for surface in surfaces]
-    components: dict[str, Any] = {"schemas": definitions}
-    if security:
-        components["securitySchemes"] = security
     return {
         "openapi": "3.1.0",
         "info": {"title": title, "version": VERSION, "description": "\n\n".join(descriptions)},
         "servers": [{"url": server}],
         "tags": [tag for surface in surfaces for tag in _tags(surface)],
         "paths": paths,
-        "components": components,
+        "components": {"schemas": definitions, "securitySchemes": security},
     }
 
 
@@ -139,8 +136,7 @@ def _operation(surface: Surface, operation: Operation, names: Names, definitions
         "summary": operation.summary,
         "responses": {str(status): _answer(answer, names) for status, answer in sorted(operation.answers.items())},
     }
-    for status, what in ((405, "The path does not support this method."), (500, "Internal error.")):
-        described["responses"].setdefault(str(status), _answer(DocumentedAnswer(what, CommonError), names))
+    common = {405: "The path does not support this method.", 500: "Internal error."}
     if operation.description:
         described["description"] = operation.description
     parameters = [
@@ -153,12 +149,9 @@ def _operation(surface: Surface, operation: Operation, names: Names, definitions
     if operation.body is not None:
         schema = names[operation.body]
         described["requestBody"] = {"required": True, "content": {"application/json": {"schema": schema}}}
-        for status, what in (
-            (408, "The body did not arrive in time."),
-            (413, "The body is too large."),
-            (415, "The body is not JSON."),
-        ):
-            described["responses"].setdefault(str(status), _answer(DocumentedAnswer(what, CommonError), names))
+        common |= {408: "The body did not arrive in time.", 413: "The body is too large.", 415: "The body is not JSON."}
+    for status, what in common.items():
+        described["responses"].setdefault(str(status), _answer(DocumentedAnswer(what, CommonError), names))
     if operation.security is not None:
         described["security"] = [{operation.security: []}]
     return {**described, **operation.described_by}

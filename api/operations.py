@@ -17,7 +17,7 @@ from api.problems import Problem, request_id
 from core.log import request_context
 from core.service.health import LATENCY_BUCKETS
 
-REQUESTS = Counter("vpm_http_requests", "Requests answered.", ("operation", "status"))
+REQUESTS = Counter("vpm_http_requests", "Completed requests.", ("operation", "status"))
 SECONDS = Histogram(
     "vpm_http_request_seconds", "Response time of operations that wait.", ("operation",), buckets=LATENCY_BUCKETS
 )

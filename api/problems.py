@@ -70,7 +70,7 @@ def too_large(limit: int) -> Problem:
     return Problem(413, "payload_too_large", f"The body is larger than {limit} bytes.")
 
 
-def unavailable(message: str = "The service cannot answer right now; try again shortly.") -> Problem:
+def unavailable(message: str = "The service is unavailable; try again shortly.") -> Problem:
     return Problem(503, "unavailable", message, retry_after=2)
 
 
@@ -84,7 +84,7 @@ def problem_of(error: Exception, request: web.Request) -> Problem:
         log.warning(error.message, action="http.unavailable", path=request.path, code=error.code)
         return unavailable()
     with request_context(request_id(request)):
-        log.error("a handler crashed", action="http.crashed", path=request.path, exc=error)
+        log.error("a request handler crashed", action="http.crashed", path=request.path, exc=error)
     return Problem(500, "internal_error", "An internal error occurred and was logged; try again later.")
 
 

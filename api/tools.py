@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import orjson
@@ -254,19 +255,14 @@ def _field_names(model: type[BaseModel] | None) -> frozenset[str]:
 
 
 def text_of(name: str, value: object) -> str:
-    match value:
-        case str():
-            text = value
-        case bool():
-            text = "true" if value else "false"
-        case int():
-            text = str(value)
-        case float() if value.is_integer():
-            text = str(int(value))
-        case float():
-            text = format(Decimal(repr(value)), "f")
-        case _:
-            raise invalid_part("argument", name, "it is neither text nor a number")
+    if isinstance(value, bool):
+        text = str(value).lower()
+    elif isinstance(value, float):
+        text = str(int(value)) if value.is_integer() else format(Decimal(repr(value)), "f")
+    elif isinstance(value, int | str):
+        text = str(value)
+    else:
+        raise invalid_part("argument", name, "it is neither text nor a number")
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -472,8 +468,9 @@ class McpEndpoint:
         """Start the server at the first call, because the MCP library takes 30 MB. The server's task group runs in a
         separate task, because the task that enters a task group must also leave it."""
         tools = await self._tools.get()
-        make = await asyncio.to_thread(_import_server)
-        server, ready = make(self._info, VERSION, tools, self._call, BODY_LIMIT), asyncio.Event()
+        module = await asyncio.to_thread(import_module, "api.mcp")
+        server: McpServer = module.McpServer(self._info, VERSION, tools, self._call, BODY_LIMIT)
+        ready = asyncio.Event()
         self._running = asyncio.create_task(server.run(ready, self._stop), name=f"mcp {self._info.name}")
         waiting = asyncio.create_task(ready.wait())
         await asyncio.wait((self._running, waiting), return_when=asyncio.FIRST_COMPLETED)
@@ -507,12 +504,6 @@ class McpEndpoint:
             except Problem as problem:
                 return _json_rpc_error(problem)
         return await (await self._server.get()).answer(request)
-
-
-def _import_server() -> type[McpServer]:
-    from api.mcp import McpServer  # noqa: PLC0415 - the first call loads the MCP library
-
-    return McpServer
 
 
 PARSE_ERROR, INVALID_REQUEST = -32700, -32600  # of JSON-RPC

@@ -32,7 +32,7 @@ FamilyName = Literal["daily", "weekly", "drill"]
 PhaseName = Literal["opens", "live", "frozen", "resolved", "void"]
 OutcomeName = Literal["UP", "DOWN", "FLAT", "VOID"]
 ReadAt = Annotated[int, Meta(ge=0, description="When the chain was last read, in Unix seconds; 0 if never.")]
-Stale = Annotated[bool, Meta(description="True while the chain or a feed cannot be read and older data is served.")]
+Stale = Annotated[bool, Meta(description="True while the chain or a feed is unreadable and older data is served.")]
 
 
 B = TypeVar("B", bound=Body)
@@ -129,8 +129,8 @@ class OwnerTotalsBody(Body):
     accrued: Annotated[
         UsdgUnits,
         Meta(
-            description="The payout of open positions if their side wins now, before the fee; rounded down once per "
-            "market and side."
+            description="The payout of open positions if their sides win now, before the fee, rounded down per market "
+            "and side."
         ),
     ]
     paid: Annotated[UsdgUnits, Meta(description="Settlement payouts already sent, after the fee.")]
@@ -160,7 +160,7 @@ class QuoteBasisBody(Body):
 
 
 class QuoteBody(Body):
-    """The estimate for a bet made now, with the usual later bets. Its minimum payout if right is `accepted`."""
+    """The estimate for a bet made now, with the usual later bets. It pays at least `accepted` if its side wins."""
 
     side: Side
     amount: UsdgUnits
@@ -182,7 +182,7 @@ class BetQuoteBody(QuoteBody):
 
 
 class QuotesBody(Body):
-    """Quotes of example stakes on either side; none while no bets are accepted."""
+    """Quotes of example stakes on either side; empty while no bets are accepted."""
 
     bets: list[QuoteBody]
     rests_on: QuoteBasisBody
@@ -199,7 +199,7 @@ class PriceReading(Body):
     answer: Answer8
     round_id: RoundId
     updated_at: Annotated[int, Meta(description="The round's update time, in Unix seconds.")]
-    stale: Annotated[bool, Meta(description="The feed cannot be read; this is its last good reading.")]
+    stale: Annotated[bool, Meta(description="The feed is unreadable; this is its last good reading.")]
 
 
 class PricesBody(Body):
@@ -207,7 +207,7 @@ class PricesBody(Body):
 
     status: Annotated[
         Literal["live", "stale-cache", "unavailable"],
-        Meta(description="`stale-cache`: the chain or a feed cannot be read; `stale` readings are the last good ones."),
+        Meta(description="`stale-cache`: the chain or a feed is unreadable; `stale` readings are the last good ones."),
     ]
     read_at: ReadAt
     readings: list[PriceReading]
@@ -283,15 +283,13 @@ class MarketBody(Body):
     bets_halted: Annotated[
         str | None,
         Meta(
-            description="Why betting on an open market is halted: its stock's oracle is paused, its feed stands still, "
+            description="Why betting on an open market is halted: its stock's oracle is paused, its feed has stopped, "
             "or the chain's sequencer is down. Null otherwise."
         ),
     ]
     max_strike_age: int
     max_final_age: int
-    voidable_at: Annotated[
-        int, Meta(description="From this time on anyone can void the market if it is still unsettled.")
-    ]
+    voidable_at: Annotated[int, Meta(description="The time from which anyone can void the market if it is unsettled.")]
     seed_per_leg: UsdgUnits
     opener: HexAddress
     opened_at: UnixSeconds
@@ -316,8 +314,8 @@ class MarketsBody(Body):
 
 
 class ResolutionBody(Body):
-    """How a market was resolved. `strikeRound` and `finalRound` are null if no round was needed (the oracle stayed
-    paused, or the time to settle ran out)."""
+    """How a market was resolved. `strikeRound` and `finalRound` are null if no round was needed: the oracle stayed
+    paused, or the market was not settled in time."""
 
     outcome: OutcomeName
     reason: VoidReasonName | None
@@ -386,6 +384,6 @@ class MarketDetailBody(Body):
     books: Annotated[list[BookBody], Meta(min_length=2, max_length=2, description="UP, then DOWN.")]
     finder: Annotated[FinderBody | None, Meta(description="Null until after the bell.")]
     preview: Annotated[PreviewBody | None, Meta(description="Null until after the bell.")]
-    activity: Annotated[bool, Meta(description="Entry times and links were read from logs.")]
+    activity: Annotated[bool, Meta(description="True if entry times and links are known from logs.")]
     read_at: ReadAt
     stale: Stale

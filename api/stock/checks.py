@@ -84,7 +84,7 @@ def check_amount(amount: int, least: int = MIN_BET, most: int = MAX_BET) -> None
         raise Problem(
             400,
             "amount_out_of_bounds",
-            f"A bet here is from {decimal_text(least)} to {decimal_text(most)} USDG; this one is "
+            f"A bet must be from {decimal_text(least)} to {decimal_text(most)} USDG; this one is "
             f"{decimal_text(amount)}.",
             extra={"minEntry": str(least), "maxEntry": str(most)},
         )
@@ -119,7 +119,7 @@ def _expired(message: str) -> Problem:
 def check_market(bet: StockBet, facts: ChainFacts, now: int) -> None:
     market = facts.market
     if market is None:
-        raise Problem(404, "market_not_found", f"No market {bet.market_id} was ever listed.")
+        raise Problem(404, "market_not_found", f"Market {bet.market_id} was never listed.")
     if market["status"] != StockMarketStatus.OPEN:
         raise market_closed("This market is settled.")
     if now >= market["freezeTime"]:
@@ -129,7 +129,7 @@ def check_market(bet: StockBet, facts: ChainFacts, now: int) -> None:
 
 
 def market_closed(why: str) -> Problem:
-    return Problem(409, "market_closed", f"{why} It takes no bets.")
+    return Problem(409, "market_closed", f"{why} Bets are not accepted.")
 
 
 def check_halt(why: str | None) -> None:
@@ -148,8 +148,8 @@ def check_room(bet: StockBet, facts: ChainFacts) -> None:
         raise Problem(
             400,
             "amount_out_of_bounds",
-            f"{side} is full: it takes {decimal_text(facts.room)} USDG more, and a bet is at least "
-            f"{decimal_text(least)}. It has room again when {other} grows.",
+            f"{side} is full: it has room for {decimal_text(facts.room)} USDG, and the smallest bet is "
+            f"{decimal_text(least)}. It will have room again when {other} grows.",
             extra={"headroom": str(facts.room)},
         )
 
@@ -163,22 +163,22 @@ def check_wallet(facts: ChainFacts) -> None:
             400,
             CONTRACT_SIGNER,
             "The signing wallet is a smart contract; gasless bets need a regular wallet's signature. Send the call "
-            "in escapeKit yourself: the token asks your wallet to confirm the signature (ERC-1271).",
+            "in escapeKit yourself: the token checks the signature with your wallet (ERC-1271).",
         )
 
 
 def check_domain(relayed: RelayedBet) -> None:
     bet, chain, settler = relayed.bet, relayed.named_chain, relayed.named_settler
     if chain is not None and chain != bet.chain_id:
-        raise _bad_signature(f"The bet names chain {chain}, and this service is on chain {bet.chain_id}.")
+        raise _bad_signature(f"The bet is for chain {chain}, but this service is on chain {bet.chain_id}.")
     if settler is not None and settler.lower() != bet.settler.lower():
-        raise _bad_signature(f"The bet names another contract; this service's is {bet.settler}.")
+        raise _bad_signature(f"The bet is for another contract; this service uses {bet.settler}.")
 
 
 def check_signature(relayed: RelayedBet, token: Token) -> None:
     if not relayed.is_signed:
         raise _bad_signature(
-            "The signature does not match this wallet, market, side, amount, window and salt. Sign "
+            "The signature does not match this wallet, market, side, amount, time window and salt. Sign "
             f"ReceiveWithAuthorization of {token.domain_name} version {token.domain_version} on chain "
             f"{relayed.bet.chain_id}, with the nonce that GET /api/relay/typed-data shows."
         )
@@ -208,18 +208,18 @@ def check_call(facts: ChainFacts) -> None:
         raise Problem(
             422,
             "simulation_failed",
-            f"The bet would be refused by the contract. {facts.refusal.message}",
+            f"The contract would refuse the bet. {facts.refusal.message}",
             extra={"reason": facts.refusal.name},
         )
 
 
 # ---------------------------------------------------------------- refusals that no check raises
 
-TOO_MANY = "The relay takes 10 requests a minute."
+TOO_MANY = "The relay accepts 10 requests a minute."
 
 _FAILED = (
-    "The send could not be confirmed; it may have landed. Send the same body again: a signature is accepted once, so "
-    "this never bets twice."
+    "The transaction could not be confirmed; the bet may have been placed. Send the same body again: a signature is "
+    "accepted once, so this never bets twice."
 )
 
 
@@ -254,7 +254,7 @@ def not_sent(intent: Intent) -> Problem:
     return Problem(
         422,
         "simulation_failed",
-        f"The bet was not sent: {intent.reason or 'it would be refused by the contract'}",
+        f"The bet was not sent: {intent.reason or 'the contract would refuse it'}",
         extra={"reason": intent.reason_code},
     )
 
@@ -268,7 +268,7 @@ def payer_limited(intent: Intent) -> Problem:
 def funds_reserved(reserved: int, balance: int) -> Problem:
     message = (
         f"The wallet holds {decimal_text(balance)} USDG, and its pending bets need {decimal_text(reserved)} of it, "
-        "which leaves too little for this one. Send the same body again once they are booked."
+        "which leaves too little for this one. Send the same body again when they are booked."
     )
     return Problem(429, "rate_limited", message, retry_after=5)
 

@@ -72,7 +72,7 @@ class Health:
     async def get(self, request: web.Request) -> web.StreamResponse:
         checks = await self._shared.get()
         ok = all(each.ok for each in checks)
-        body = HealthBody(ok=ok, deployed=self._sources.index is not None, now_sec=int(time.time()), checks=checks)
+        body = HealthBody(ok=ok, deployed=self._sources.contracts is not None, now_sec=int(time.time()), checks=checks)
         return json_response(body, 200 if ok else 503)
 
     async def _ask(self) -> list[CheckBody]:
@@ -98,10 +98,10 @@ class Health:
             async with asyncio.timeout(CHECK_SECONDS):
                 holds, detail = await check()
         except TimeoutError:
-            holds, detail = False, f"no answer within {CHECK_SECONDS:g} s"
+            holds, detail = False, f"no response within {CHECK_SECONDS:g} s"
         except (*DATABASE_ERRORS, RpcError) as error:
-            reason = str(error).splitlines()[0] if str(error) else "no answer"
-            holds, detail = False, redact_text(f"cannot be read: {reason}")
+            reason = str(error).splitlines()[0] if str(error) else "no response"
+            holds, detail = False, redact_text(f"the check failed: {reason}")
         return CheckBody(name=name, ok=holds, detail=detail)
 
     async def _rpc_head(self) -> CheckFinding:
@@ -118,17 +118,14 @@ class Health:
         if contracts is None or client is None:
             return NO_RPC
         count = await client.read(contracts.settler.call("marketCount"), timeout_seconds=CHECK_SECONDS)
-        return True, f"the contract answers: {count} markets"
+        return True, f"the contract reports {count} markets"
 
     async def _market_logs(self) -> CheckFinding:
-        index = self._sources.index
-        if index is None or index.snapshot is None:
-            return False, "nothing has been indexed yet"
-        head = index.snapshot.head
+        head = self._snapshot().head
         silence = max(0, int(time.time()) - head.seen_at)
         if head.state == "halted":
             return False, "the indexer has stopped: it found a contradiction"
-        if not index.readable:
+        if not self._sources.index.readable:
             return False, "the index cannot be read"
         return (
             silence <= INDEX_LAG_SECONDS and head.state == "tail",
@@ -154,8 +151,7 @@ class Health:
 
     async def _delivery(self) -> CheckFinding:
         """Check that settled markets are paid out. Ignore positions whose transfer the token refused."""
-        index, snapshot = self._sources.index, self._snapshot()
-        generation = 0 if index is None else index.generation
+        snapshot, generation = self._snapshot(), self._sources.index.generation
         over = [
             market
             for market in snapshot.markets.values()
@@ -227,9 +223,9 @@ class Health:
 
     async def _feeds(self) -> CheckFinding:
         oracle = self._sources.oracle
-        if oracle is None or not oracle.oracle.latest:
-            return False, "no feed could be read"
         latest = oracle.oracle.latest
+        if not latest:
+            return False, "no feed could be read"
         feeds, unreadable = self._sources.deployment.price_feeds, oracle.oracle.unreadable
         missing = [feed.ticker for feed in feeds if feed.proxy in unreadable or feed.proxy not in latest]
         if missing:
@@ -259,10 +255,10 @@ class Health:
             return await report(connection, self._sources.deployment.chain_id, group)
 
     def _snapshot(self) -> MarketsSnapshot:
-        index = self._sources.index
-        if index is None or index.snapshot is None:
+        snapshot = self._sources.index.snapshot
+        if snapshot is None:
             raise OSError("nothing has been indexed yet")
-        return index.snapshot
+        return snapshot
 
 
 def _listing(late: list[ListedMarket], what: str, otherwise: str) -> str:

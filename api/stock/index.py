@@ -14,7 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
 from api.database import reading
 from api.followed_index import Archive, FollowedIndex
-from api.head import head_of, last_reorg, read_cursor
+from api.head import Head, head_of, last_reorg, read_cursor
 from api.problems import unavailable
 from api.stock.facts import HeldPosition, ListedMarket, MarketResult, MarketsSnapshot
 from core.chain import checksum
@@ -246,27 +246,40 @@ def _round(number: int | None, answer: int | None, at: int | None) -> Round | No
 PAUSE_SECONDS = 0.1
 # The largest market id that the database can hold.
 MAX_ID = 2**63 - 1
-# After this long without news from a node, or without reading the index, every answer is stale.
+# After this long without news from a node, or without reading the index, every response is stale.
 STALE_AFTER_SECONDS = 10
+
+
+BEFORE_DEPLOYMENT = MarketsSnapshot(Head(0, 0, 0), entries_paused=False, fees_swept=0, reorgs=0)
 
 
 class StockIndex(FollowedIndex[MarketsSnapshot]):
     """The stock markets as last read, and an archive of settled ones. They are stale while the database is unavailable,
-    when the indexer has not reached a node for a while, and when it has stopped at a contradiction."""
+    when the indexer has not reached a node for a while, and when it has stopped at a contradiction. Before the
+    contracts are `deployed` there are none."""
 
-    def __init__(self, url: str, engine: AsyncEngine, chain_id: int, *, replica: bool = False) -> None:
+    def __init__(
+        self, url: str, engine: AsyncEngine, chain_id: int, *, deployed: bool = True, replica: bool = False
+    ) -> None:
         self._archive: Archive[int, ListedMarket] = Archive(engine, partial(read_settled, chain_id))
-        read = partial(read_snapshot, chain_id, self._archive)
+        self._deployed = deployed
         super().__init__(
             "stock",
             chain_id,
             url,
             engine,
-            read,
+            partial(self._read_snapshot, chain_id),
             pause_seconds=PAUSE_SECONDS,
             is_stale=_is_stale,
             replica_block=(lambda snapshot: snapshot.head.number) if replica else None,
         )
+
+    async def _read_snapshot(
+        self, chain_id: int, connection: AsyncConnection, previous: MarketsSnapshot | None
+    ) -> MarketsSnapshot | None:
+        if not self._deployed:
+            return BEFORE_DEPLOYMENT
+        return await read_snapshot(chain_id, self._archive, connection, previous)
 
     @property
     def read_at(self) -> int:
@@ -276,7 +289,7 @@ class StockIndex(FollowedIndex[MarketsSnapshot]):
     def required(self) -> MarketsSnapshot:
         """Return the snapshot, or raise a 503 before the first read."""
         if self.snapshot is None:
-            raise unavailable("The chain has not been read yet; try again shortly.")
+            raise unavailable("The service has not read the chain yet; try again shortly.")
         return self.snapshot
 
     async def market(self, number: int) -> ListedMarket | None:
@@ -302,6 +315,8 @@ class StockIndex(FollowedIndex[MarketsSnapshot]):
 
 
 def _is_stale(snapshot: MarketsSnapshot | None) -> bool:
+    if snapshot is BEFORE_DEPLOYMENT:
+        return False
     if snapshot is None or snapshot.head.state != "tail":
         return True
     return time.time() - snapshot.head.seen_at > STALE_AFTER_SECONDS

@@ -65,7 +65,6 @@ _DETAILS = {
 }
 _STATUSES = {StockReason.MULTIPLIER: PreviewStatus.PAUSED, StockReason.OUTAGE: PreviewStatus.STALE}
 """The preview statuses of reasons that have none of the same name."""
-EMPTY_ORACLE = Oracle()
 _NO_ROUND = RoundBody(answer="0", round_id="0", at=0)
 
 
@@ -139,7 +138,7 @@ def prices_of(market: ListedMarket, oracle: Oracle, phase: Phase) -> Prices:
         strike_missing = words.problem(reading.strike_problem) if strike is None else None
         final_missing = words.problem(reading.final_problem) if final is None else None
     else:
-        strike_missing = final_missing = "the reading has not been read from the chain yet"
+        strike_missing = final_missing = "the reading has not been loaded from the chain yet"
     if strike is not None:
         age = market.strike_time - strike.updated_at
         strike_missing = words.reading_problem(strike.answer, age, market.max_strike_age)

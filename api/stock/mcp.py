@@ -37,7 +37,7 @@ right (likelyPayout), the chance of winning it needs to break even (breakEvenPct
 Phases: opens (before strikeTime) and live (until finalTime) accept bets; frozen waits for settlement; then resolved, or
 void with every stake returned. A position's payout if its side wins (accrued) only rises while bets are accepted.
 
-A signature places one bet, once. After `pending`, busy, relay_failed or no answer at all, call place_bet or check_bet
+A signature places one bet, once. After `pending`, busy, relay_failed or no response at all, call place_bet or check_bet
 with exactly the same arguments: the bet is never placed twice. A new salt is a new bet.
 
 Errors are text: JSON with error (a code), message and status; retryAfter is the number of seconds to wait, escapeKit is
@@ -79,7 +79,7 @@ TOOLS = (
         "post_api_relay_enter",
         "Place a signed bet with real money",
         "Sends a signed bet to the chain: real USDG, and it cannot be undone. Arguments: the unchanged fields of "
-        "prepare_bet's `request`, and signature. Answers within about 10 seconds: confirmed with positionId, "
+        "prepare_bet's `request`, and signature. Responds within about 10 seconds: confirmed with positionId, "
         "reverted, or pending; a bet refused with final: false may still be accepted. 10 a minute.",
         read_only=False,
         destructive=True,
@@ -88,7 +88,7 @@ TOOLS = (
         "check_bet",
         "post_api_relay_enter",
         "Check a signed bet",
-        "Call it with exactly the arguments of place_bet: it answers with the first transaction and never bets twice. "
+        "Call it with exactly the arguments of place_bet: it returns the first transaction and never bets twice. "
         "For a bet that place_bet already reported as confirmed it returns the error already_used with receipt, txHash "
         "and positionId. A bet that never arrived is placed now.",
         read_only=False,

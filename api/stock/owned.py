@@ -23,7 +23,7 @@ from core.db.schema.index_stock import stock_market, stock_position
 from core.stock.projection import ACCEPTED, market_of
 from core.stock.vested import DOWN, UP, Moment, S, as_of
 
-# The most positions in one answer: all of nearly every address, and a bound for clients that do not page.
+# The most positions in one response: enough for nearly every address, and a bound for clients that do not page.
 POSITIONS_LISTED = 5_000
 
 
@@ -98,7 +98,7 @@ async def read_owner_page(
     cursor = select(chain_cursor.c.number, chain_cursor.c.summed).where(chain_cursor.c.chain_id == chain_id)
     chain = (await connection.execute(cursor)).one_or_none()
     if chain is not None and not chain.summed:
-        raise unavailable("Positions are available once the index has read the chain's history; try again later.")
+        raise unavailable("Positions will be available when the indexer has read the chain's history; try again later.")
     position = stock_position.c
     query = HELD.where(position.owner == owner).order_by(position.entered_block.desc(), position.position_id.desc())
     if before is not None:

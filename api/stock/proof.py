@@ -126,14 +126,11 @@ class Proof:
     async def run(self) -> None:
         """Gather the proof whenever the index changes, or after `OLDEST_SECONDS`."""
         while True:
-            started, tick = time.monotonic(), 0 if self._index is None else self._index.tick
+            started, tick = time.monotonic(), self._index.tick
             await self.refresh()
-            least = (
-                FIRST_PAUSE_SECONDS if self._index is not None and self._gathered.snapshot is None else PAUSE_SECONDS
-            )
+            least = FIRST_PAUSE_SECONDS if self._index.snapshot is None else PAUSE_SECONDS
             await asyncio.sleep(max(least, PAUSE_PER_GATHERING * (time.monotonic() - started)))
-            if self._index is not None:
-                await self._index.changed(tick, OLDEST_SECONDS)
+            await self._index.changed(tick, OLDEST_SECONDS)
 
     async def refresh(self) -> None:
         gathered = await self._read_logs(self._gathered)
@@ -142,7 +139,7 @@ class Proof:
         self._gathered = gathered
 
     async def _read_logs(self, gathered: Gathered) -> Gathered:
-        if self._index is None:
+        if self._contracts is None:
             return replace(gathered, logs_missing=False)
         snapshot = self._index.snapshot
         if snapshot is None:
@@ -189,21 +186,20 @@ class Proof:
         return sorted(set(named))
 
     def _stamp(self) -> object:
-        index, oracle = self._index, self._oracle
         return (
             self._version,
-            None if index is None else index.stale,
-            None if oracle is None else oracle.oracle.version,
+            self._index.stale,
+            self._oracle.oracle.version,
             None if self._safe is None else (self._safe.latest, self._safe.missing),
             [(each.latest, each.missing) for each in self._solvency],
         )
 
     async def _body(self) -> ProofBody:
         gathered = self._gathered
-        deployed = self._index is not None
+        deployed = self._contracts is not None
         snapshot = gathered.snapshot
         if deployed and snapshot is None:
-            raise unavailable("The chain has not been read yet; try again shortly.")
+            raise unavailable("The service has not read the chain yet; try again shortly.")
         missing = [*LOG_SECTIONS] if gathered.logs_missing else []
         has_safe = self._contracts is not None and self._deployment.safe is not None
         if has_safe and (self._safe is None or self._safe.missing):
@@ -229,12 +225,12 @@ class Proof:
             attester=self._attester,
             newest_only=_newest_only(gathered),
             missing=missing,
-            read_at=0 if self._index is None else self._index.read_at,
-            stale=self._index is not None and (self._index.stale or bool(missing)),
+            read_at=self._index.read_at,
+            stale=deployed and (self._index.stale or bool(missing)),
         )
 
     def _feeds(self) -> list[FeedProof]:
-        latest = {} if self._oracle is None else self._oracle.oracle.latest
+        latest = self._oracle.oracle.latest
         return [
             body_from(
                 FeedProof,

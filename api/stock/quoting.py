@@ -133,7 +133,7 @@ ZERO_ADDRESS = "0x" + "00" * 20
 async def typed_data(sources: StockSources, request: web.Request) -> web.StreamResponse:
     contracts, index = sources.contracts, sources.index
     query = read_query(request, TypedDataQuery)
-    if contracts is None or index is None:
+    if contracts is None:
         raise not_deployed()
     snapshot = index.required()
     market = await index.market(int(query.market_id))
@@ -141,7 +141,7 @@ async def typed_data(sources: StockSources, request: web.Request) -> web.StreamR
         raise Problem(404, "market_not_found", f"There is no market {query.market_id}.")
     if market.phase(snapshot.head.timestamp) not in (Phase.OPENS, Phase.LIVE) or snapshot.entries_paused:
         raise Problem(409, "market_closed", "This market does not accept bets now.")
-    check_halt(None if sources.oracle is None else sources.oracle.halt_reason(market))
+    check_halt(sources.oracle.halt_reason(market))
     terms = market.market.terms
     check_amount(int(query.amount), max(MIN_BET, terms.min_entry), min(MAX_BET, terms.max_entry))
     bet = StockBet(

@@ -38,9 +38,9 @@ from api.stock.bodies import (
     body_from,
 )
 from api.stock.facts import HeldPosition, ListedMarket, MarketsSnapshot, Oracle
-from api.stock.index import MAX_SETTLED, StockIndex, read_positions
+from api.stock.index import MAX_SETTLED, read_positions
 from api.stock.market_view import owner_bodies, position_body
-from api.stock.owned import NO_TOTALS, POSITIONS_LISTED, OwnerPage, OwnerQuery, read_owner_page
+from api.stock.owned import POSITIONS_LISTED, OwnerPage, OwnerQuery, read_owner_page
 from api.stock.sources import StockSources
 from core.chain import checksum
 from core.db.engine import consistent_read
@@ -94,6 +94,7 @@ class StockReads:
     def __init__(self, context: Context, sources: StockSources, asked: RequestQuota) -> None:
         self._settings = context.settings
         self._deployment = sources.deployment
+        self._deployed = sources.contracts is not None
         self._index = sources.index
         self._oracle = sources.oracle
         self._engine = context.engine
@@ -130,14 +131,14 @@ class StockReads:
         return (await self._one_market(text)).rendered.answer(request)
 
     def _is_present(self, text: str) -> bool:
-        snapshot = None if self._index is None else self._index.snapshot
+        snapshot = self._index.snapshot
         return snapshot is not None and _is_id(text) and int(text) in snapshot.markets
 
     async def _one_market(self, text: str) -> RenderedBody[MarketDetailBody]:
-        if not _is_id(text) or self._index is None:
+        if not _is_id(text):
             raise _never_listed()
         market_id = int(text)
-        if market_id not in self._snapshot().markets and await self._index.market(market_id) is None:
+        if market_id not in self._index.required().markets and await self._index.market(market_id) is None:
             raise _never_listed()
 
         async def make() -> RenderedBody[MarketDetailBody]:
@@ -164,74 +165,59 @@ class StockReads:
     async def owner_body(self, given: str, limit: int = POSITIONS_LISTED, before: int | None = None) -> OwnerBody:
         """Return a page of an address's positions, and the totals of all. `given`: the address, in any case."""
         owner = checksum(given.lower())
-        if self._index is None:
-            return OwnerBody(
-                owner=owner,
-                deployed=False,
-                positions=[],
-                totals=NO_TOTALS,
-                read_at=0,
-                stale=False,
-                next_before=None,
-            )
-        return await self._owner_body(owner, limit, before)
+        snapshot, page, is_old = await self._owned(bytes_of(owner), limit, before)
+        markets = await self._index.markets(each.position.market_id for each in page.positions)
+
+        def make() -> list[OwnedPositionBody]:
+            return owner_bodies(page.positions, markets, snapshot.head.moment)
+
+        return OwnerBody(
+            owner=owner,
+            deployed=self._deployed,
+            positions=make() if len(page.positions) <= MADE_INLINE else await asyncio.to_thread(make),
+            totals=page.totals,
+            read_at=self.read_at,
+            stale=self.stale or is_old,
+            next_before=str(page.positions[-1].position.position_id) if page.more else None,
+        )
 
     def overview(self, settled: int) -> tuple[MarketsBody, int | None]:
         """Return the body of `/api/markets` with only the newest `settled` settled markets, and the chain's time."""
-        if self._index is None:
-            return self._listing([], None), None
-        snapshot = self._snapshot()
+        snapshot = self._index.required()
         newest = sorted(snapshot.markets.values(), key=lambda each: each.id, reverse=True)
         over = [each for each in newest if each.market.settled][:settled]
         shown = [each for each in newest if not each.market.settled] + over
         bodies = [market_view.listed_body(each, snapshot, self._read) for each in shown]
-        return self._listing(bodies, None), snapshot.head.timestamp
+        return self._listing(bodies, None), snapshot.head.timestamp if self._deployed else None
 
     async def listed(self, numbers: Iterable[int]) -> dict[int, ListedMarket]:
         """Return those of these markets that the index has, however old they are."""
-        return {} if self._index is None else await self._index.markets(numbers)
+        return await self._index.markets(numbers)
 
     @property
     def _read(self) -> Oracle:
-        return market_view.EMPTY_ORACLE if self._oracle is None else self._oracle.oracle
+        return self._oracle.oracle
 
     @property
     def stale(self) -> bool:
-        return self._index is not None and (
-            self._index.stale or not self._index.readable or (self._oracle is not None and self._oracle.stale)
-        )
+        return self._deployed and (self._index.stale or not self._index.readable or self._oracle.stale)
 
     @property
     def read_at(self) -> int:
         """Return the time of the older of the last reads of index and chain, in Unix seconds by our clock."""
-        times = [] if self._index is None else [self._index.read_at]
-        if self._read.read_at:
-            times.append(self._read.read_at)
-        return min(times, default=0)
+        return min((each for each in (self._index.read_at, self._read.read_at) if each), default=0)
 
     @property
     def stamp(self) -> Hashable:
         """Return a value that changes whenever a body of these endpoints may have changed."""
-        return None if self._index is None else self._index.tick, self._read.version, self.stale
-
-    @property
-    def generation(self) -> int:
-        return 0 if self._index is None else self._index.generation
-
-    @property
-    def _indexed(self) -> StockIndex:
-        assert self._index is not None
-        return self._index
-
-    def _snapshot(self) -> MarketsSnapshot:
-        return self._indexed.required()
+        return self._index.tick, self._read.version, self.stale
 
     def _prices_stamp(self) -> Hashable:
-        return self._read.version, self._read.read_at, self._oracle is not None and self._oracle.stale
+        return self._read.version, self._read.read_at, self._oracle.stale
 
     def _render_prices(self) -> bytes:
-        watch, latest, unreadable = self._oracle, self._read.latest, self._read.unreadable
-        live = watch is not None and not watch.stale
+        latest, unreadable = self._read.latest, self._read.unreadable
+        live = bool(self._read.read_at) and not self._oracle.stale
         readings = [
             body_from(
                 PriceReading,
@@ -256,9 +242,7 @@ class StockReads:
     async def _markets_body(self, limit: int | None, before: int | None) -> MarketsBody:
         """Build a page of markets, newest first. Without `limit` and `before`, it has all unsettled markets and the
         newest settled ones, and the next page starts below the lowest settled one."""
-        if self._index is None:
-            return self._listing([], None)
-        snapshot = self._snapshot()
+        snapshot = self._index.required()
         if before is None and (limit is None or limit <= MAX_SETTLED):
             listed, goes_on_at = await self._newest(snapshot, limit)
         else:
@@ -285,15 +269,14 @@ class StockReads:
 
     async def _page(self, before: int | None, count: int) -> tuple[list[ListedMarket], int | None]:
         """Return `count` markets with a lower id than `before`, and the id below which more markets follow."""
-        listed = await self._indexed.page(before, count + 1)
+        listed = await self._index.page(before, count + 1)
         return listed[:count], listed[count - 1].id if len(listed) > count else None
 
     def _listing(self, markets: list[MarketBody], next_before: str | None) -> MarketsBody:
-        deployed = self._index is not None
         return MarketsBody(
-            deployed=deployed,
-            status="deployed" if deployed else "not-deployed",
-            entries_paused=deployed and self._snapshot().entries_paused,
+            deployed=self._deployed,
+            status="deployed" if self._deployed else "not-deployed",
+            entries_paused=self._index.required().entries_paused,
             read_at=self.read_at,
             stale=self.stale or any(market_view.has_stale_feed(each, self._read) for each in markets),
             markets=markets,
@@ -306,7 +289,7 @@ class StockReads:
         if market.result is None or market.result.strike is None:
             return market_view.listed_body(market, snapshot, self._read)
         listed = self._listed.get(market.id)
-        version = (self.generation, market.version)
+        version = (self._index.generation, market.version)
         if listed is None or listed[0] != version:
             listed = (version, market_view.listed_body(market, snapshot, self._read))
             self._listed[market.id] = listed
@@ -314,28 +297,28 @@ class StockReads:
 
     async def _detail_body(self, market_id: int) -> MarketDetailBody:
         snapshot, market, positions = await self._positions_of(market_id)
-        if self._oracle is not None and market_id not in snapshot.markets:
+        if market_id not in snapshot.markets:
             self._oracle.follow_old_market(market)
         return market_view.detail_body(market, snapshot, self._read, positions, read_at=self.read_at, stale=self.stale)
 
     async def _positions_of(self, market_id: int) -> tuple[MarketsSnapshot, ListedMarket, list[PositionBody]]:
         """Return the snapshot, the market and the bodies of its positions, as of the same block."""
         for _ in range(5):
-            snapshot = self._snapshot()
-            market = await self._indexed.market(market_id)
+            snapshot = self._index.required()
+            market = await self._index.market(market_id)
             if market is None:  # a reorganization removed it
                 raise _never_listed()
             page = self._pages.get(market_id)
-            if page is None or page.version != market.version or page.generation != self.generation:
+            if page is None or page.version != market.version or page.generation != self._index.generation:
                 page = await self._load(market_id)
                 if page.version != market.version:  # the index has moved on
-                    await self._indexed.refresh()
+                    await self._index.refresh()
                     continue
             return snapshot, market, await self._position_bodies(market, page, snapshot)
         raise unavailable()
 
     async def _load(self, market_id: int) -> _Page:
-        generation = self.generation  # taken before reading: the rows are at least this new
+        generation = self._index.generation  # taken before reading: the rows are at least this new
         async with reading("This market's positions"), self._engine.connect() as connection:
             version, positions = await read_positions(connection, self._deployment.chain_id, market_id)
         page = _Page(version, generation, positions)
@@ -358,32 +341,15 @@ class StockReads:
         self._pages[market.id] = replace(page, shown_key=key, shown=shown)
         return shown
 
-    async def _owner_body(self, owner: str, limit: int, before: int | None) -> OwnerBody:
-        snapshot, page, is_old = await self._owned(bytes_of(owner), limit, before)
-        markets = await self._indexed.markets(each.position.market_id for each in page.positions)
-
-        def make() -> list[OwnedPositionBody]:
-            return owner_bodies(page.positions, markets, snapshot.head.moment)
-
-        return OwnerBody(
-            owner=owner,
-            deployed=True,
-            positions=make() if len(page.positions) <= MADE_INLINE else await asyncio.to_thread(make),
-            totals=page.totals,
-            read_at=self.read_at,
-            stale=self.stale or is_old,
-            next_before=str(page.positions[-1].position.position_id) if page.more else None,
-        )
-
     async def _owned(self, owner: bytes, limit: int, before: int | None) -> tuple[MarketsSnapshot, OwnerPage, bool]:
         """Return the snapshot, a page of an owner's positions, and whether the page is an older one because the
         database is unavailable. After five tries, the page may be of another block than the snapshot."""
         tries, asked = 0, (owner, limit, before)
         while True:
             tries += 1
-            snapshot = self._snapshot()
+            snapshot = self._index.required()
             owned = self._owners.get(asked)
-            block = (self.generation, snapshot.reorgs, snapshot.head.number)
+            block = (self._index.generation, snapshot.reorgs, snapshot.head.number)
             if owned is not None and owned[0] == block:
                 return snapshot, owned[1], False
             try:
@@ -394,12 +360,12 @@ class StockReads:
                     raise
                 return snapshot, owned[1], True
             if page is None:
-                message = "before is not the id of a position of this address."
+                message = "`before` must be the id of a position of this address."
                 raise Problem(400, "invalid_request", message)
             if page.number == snapshot.head.number or tries == 5:
                 self._owners[asked] = (block, page)
                 return snapshot, page, False
-            await self._indexed.refresh()
+            await self._index.refresh()
 
 
 def _is_id(text: str) -> bool:

@@ -87,7 +87,7 @@ async def bet_receipt(context: Context, sources: StockSources, request: web.Requ
     await context.limits.take(RECEIPTS_RATE, "receipts", caller, "Receipts are limited to 60 requests a minute.")
     query = read_query(request, ReceiptQuery)
     contracts, index = sources.contracts, sources.index
-    if contracts is None or index is None:
+    if contracts is None:
         raise not_deployed()
     finality_blocks = context.settings.chain("stock").finality_blocks
     key = (sources.deployment.chain_id, contracts.settler.address, bytes_of(query.from_), bytes_of(query.nonce, 32))

@@ -60,7 +60,7 @@ class RelayBody(Body):
         str | None,
         Meta(
             description="Null until it is known. While a reorganization may undo the bet's block, another bet may get "
-            "this id instead: it is certain once GET /api/relay/receipt answers `final`. The nonce never changes."
+            "this id instead: it is certain once GET /api/relay/receipt returns `final`. The nonce never changes."
         ),
     ]
     block_number: Integer | None
@@ -213,10 +213,9 @@ class RelaySubmission(Submission[RelayBody]):
             raise checks.relayer_unavailable() from None
 
     def _halt_reason(self) -> str | None:
-        oracle, index = self._relay.sources.oracle, self._relay.sources.index
-        if oracle is None or index is None or index.snapshot is None:
-            return None
-        return oracle.halt_reason(index.snapshot.markets.get(self._relayed.bet.market_id))
+        sources, market_id = self._relay.sources, self._relayed.bet.market_id
+        snapshot = sources.index.snapshot
+        return None if snapshot is None else sources.oracle.halt_reason(snapshot.markets.get(market_id))
 
     async def _check_lanes(self) -> None:
         """Refuse a bet that no lane would send now, or whose wallet had too many bets returned."""

@@ -89,15 +89,15 @@ class _ReadState:
 
 
 class OracleWatch:
-    """A background reader of the feeds: their latest rounds, and the finder's and resolver's views of started
-    markets."""
+    """A background reader of the feeds: their latest rounds, and the finder's and resolver's views of started markets.
+    Without a `client` nothing is read."""
 
     def __init__(
         self,
-        client: ChainClient,
+        client: ChainClient | None,
         deployment: Deployment,
         contracts: StockContracts | None,
-        index: StockIndex | None,
+        index: StockIndex,
         engine: AsyncEngine,
     ) -> None:
         self.oracle = Oracle()
@@ -121,16 +121,20 @@ class OracleWatch:
         return None if market is None else self.oracle.halts.get(market.feed)
 
     @property
+    def _node(self) -> ChainClient:
+        assert self._client is not None
+        return self._client
+
+    @property
     def stale(self) -> bool:
-        return time.time() - self.oracle.read_at > STALE_AFTER_SECONDS
+        return self._client is not None and time.time() - self.oracle.read_at > STALE_AFTER_SECONDS
 
     async def run(self) -> None:
         tick = 0
         while True:
             next_pass = time.monotonic() + PAUSE_SECONDS
             await self.refresh()
-            if self._index is not None:
-                tick = await self._index.changed(tick, max(0.0, next_pass - time.monotonic()))
+            tick = await self._index.changed(tick, max(0.0, next_pass - time.monotonic()))
             await asyncio.sleep(max(0.0, next_pass - time.monotonic()))
 
     async def refresh(self) -> None:
@@ -148,18 +152,18 @@ class OracleWatch:
 
     async def _read(self) -> None:
         """Read at the index's block, or at the node's head if the node lacks that block or the index is behind."""
-        snapshot = None if self._index is None else self._index.snapshot
+        snapshot = self._index.snapshot
         if snapshot is not None and _is_current(snapshot.head):
             with contextlib.suppress(RpcError):
                 return await self._read_at(snapshot.head)
-        await self._read_at(await self._client.head(timeout_seconds=TIMEOUT_SECONDS))
+        await self._read_at(await self._node.head(timeout_seconds=TIMEOUT_SECONDS))
 
     async def _read_at(self, head: Head | Block) -> None:
         read, halts = await self._latest(head.number, head.timestamp)
         unreadable = frozenset(feed.proxy for feed in self._deployment.price_feeds if feed.proxy not in read)
         latest = {**self.oracle.latest, **read}
         readings = dict(self.oracle.readings)
-        if self._contracts is not None and self._index is not None and self._index.snapshot is not None:
+        if self._index.snapshot is not None:
             markets = {**{each.id: each for each in self._old_markets.values()}, **self._index.snapshot.markets}
             due = [m for m in markets.values() if self._needs_reading(m, latest.get(m.feed), head.timestamp)]
             for market_id in [each for each in readings if each not in markets]:
@@ -193,7 +197,7 @@ class OracleWatch:
         calls += [stock_call(feed.stock_token, "oraclePaused") for feed in feeds]
         if sequencer is not None:
             calls.append(feed_call(sequencer, "latestRoundData"))
-        answers = await self._client.read_many(calls, block, timeout_seconds=TIMEOUT_SECONDS)
+        answers = await self._node.read_many(calls, block, timeout_seconds=TIMEOUT_SECONDS)
         failures = [answer for answer in answers if isinstance(answer, RpcError) and answer.kind.blames_node]
         if failures:
             raise failures[0]
@@ -210,7 +214,7 @@ class OracleWatch:
         for feed, paused in zip(feeds, answers[len(feeds) : 2 * len(feeds)], strict=True):
             newest = latest.get(feed.proxy)
             why = halt(
-                paused=isinstance(paused, RpcError) or bool(paused),  # without an answer it counts as paused
+                paused=isinstance(paused, RpcError) or bool(paused),  # without a response it counts as paused
                 sequencer_up=is_up,
                 updated_at=None if newest is None else newest.updated_at,
                 longest=feed.max_final_age_seconds,
@@ -266,7 +270,7 @@ class OracleWatch:
         }
 
     async def _read_all(self, calls: list[Call], block: int) -> list[Any]:
-        return values(await self._client.read_many(calls, block, timeout_seconds=TIMEOUT_SECONDS))
+        return values(await self._node.read_many(calls, block, timeout_seconds=TIMEOUT_SECONDS))
 
     async def _load_from_index(self) -> None:
         """Load the last rounds from the index. They are used until the chain has been read once."""
@@ -324,11 +328,10 @@ async def read_latest_rounds(connection: AsyncConnection, chain_id: int, feeds: 
 
 @dataclass(frozen=True, slots=True)
 class StockSources:
-    """The deployment, contracts, chain client, index and oracle of the stock surface. `contracts` and `index` are None
-    before deployment, `client` and `oracle` without an RPC URL."""
+    """The sources of the stock surface. `contracts` is None before deployment, and `client` without an RPC URL."""
 
     deployment: Deployment
     contracts: StockContracts | None
     client: ChainClient | None
-    index: StockIndex | None
-    oracle: OracleWatch | None
+    index: StockIndex
+    oracle: OracleWatch

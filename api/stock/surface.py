@@ -46,14 +46,14 @@ Markets on whether a stock's oracle reading finishes UP or DOWN between a strike
 - Amounts are USDG in its smallest unit (6 decimals) as decimal strings; prices are oracle answers with 8 decimals as
   decimal strings; times are Unix seconds as numbers; outcomes are `UP` and `DOWN` (0 and 1 on chain).
 - Everything here can also be read from the contracts. `readAt` is the time of the last read of the chain; `stale` is
-  true while the chain, or the feed of a market in the answer, cannot be read and older data is served.
+  true while the chain, or the feed of a market in the response, cannot be read and older data is served.
 - Nothing depends on this service or its keeper: anyone can send a signed bet, settle a market, void one that was not
   settled in time, and deliver payouts. Only listing a market needs a wallet that the lister's owner has allowed.
 - Phases follow the time of the chain's newest block: `opens` before the strike, `live` until the final time, `frozen`
   until it is settled, then `resolved` or `void`. Bets are accepted in `opens` and `live`.
 - Errors are `{error, message}`; some add fields, such as `retryAfter` (seconds) or `escapeKit`.
 - Unknown query parameters are listed in `ignoredQuery`, each with the nearest known name.
-- Answers have strong ETags: send `If-None-Match` to get a 304. Fields may be added, never renamed or removed.
+- Responses have strong ETags: send `If-None-Match` to get a 304. Fields may be added, never renamed or removed.
 """
 
 RELAY_DESCRIPTION = f"""\
@@ -63,17 +63,17 @@ The bettor signs the token's EIP-3009 `ReceiveWithAuthorization` (EIP-712, in th
 `{NONCE_FORMULA}`
 
 `GET /api/relay/typed-data` returns all of it ready to sign. The relay cannot change what was signed, and anyone can
-send the same call: every answer about a sent bet has it in `escapeKit`.
+send the same call: every response about a sent bet has it in `escapeKit`.
 
 Checks run in this order: rate (10 a minute per IP and per signer), shape, amount (the tighter of the market's bounds
 and 1 to 100 USDG), window (`validBefore` 30 s to 1 hour ahead of the chain's clock), market exists, market open,
-contract signer, signature, used, balance, simulation. Then the call is sent, and the answer waits up to 10 s for the
+contract signer, signature, used, balance, simulation. Then the call is sent, and the response waits up to 10 s for the
 receipt: `confirmed`, `reverted`, or `pending` with the hash.
 
-A signature places one bet, once. Send the same body again after `pending`, `busy` or `relay_failed`, or when no answer
-came: it returns the first transaction and never bets twice. After a bet was answered as `confirmed`, the same body is
+A signature places one bet, once. Send the same body again after `pending`, `busy`, `relay_failed` or no response: it
+returns the first transaction and never bets twice. After a bet was reported as `confirmed`, the same body is
 `already_used`, with `receipt: "confirmed"`, the hash and the position: the bet is placed, and there is nothing more to
-send. Another signature with the same nonce, for another time window, is the same bet and gets the same answer.
+send. Another signature with the same nonce, for another time window, is the same bet and gets the same response.
 
 A bet is `rate_limited` while the wallet's balance does not cover it together with the wallet's pending bets.
 
@@ -91,15 +91,18 @@ async def stock_surface(context: Context) -> AsyncIterator[Surface]:
     contracts = StockContracts.of(deployment)
     client = await context.chains.client("stock")
     if client is None:
-        log.warning("no RPC URL for the stock chain: prices and the relay are off", action="stock.no_rpc")
-    index = None
-    if contracts is not None:
-        index = StockIndex(context.write_url, context.engine, deployment.chain_id, replica=context.has_replica)
-        await index.refresh()
-        context.spawn("stock index", index.run())
-    oracle = None
+        log.warning("no RPC URL for the stock chain: prices and the relay are disabled", action="stock.no_rpc")
+    index = StockIndex(
+        context.write_url,
+        context.engine,
+        deployment.chain_id,
+        deployed=contracts is not None,
+        replica=context.has_replica,
+    )
+    await index.refresh()
+    context.spawn("stock index", index.run())
+    oracle = OracleWatch(client, deployment, contracts, index, context.engine)
     if client is not None:
-        oracle = OracleWatch(client, deployment, contracts, index, context.engine)
         await oracle.refresh()
         context.spawn("stock oracle", oracle.run())
     solvency, safe = await solvency_watches(context), safe_watch(client, deployment)
@@ -186,7 +189,7 @@ def _market_operations(reads: StockReads, proof: Proof, health: Health) -> tuple
             reads.positions,
             "One address's positions across markets",
             _answers("The positions.", OwnerBody, 400, 429, 503),
-            description="Callers may cache it for 5 s. 30 requests a minute per IP. The address is never logged. "
+            description="Clients may cache it for 5 s. 30 requests a minute per IP. The address is never logged. "
             "`totals` cover all its positions, not only those on this page.",
             query=OwnerQuery,
         ),
@@ -201,7 +204,7 @@ def _market_operations(reads: StockReads, proof: Proof, health: Health) -> tuple
         _get(
             "/api/health",
             health.get,
-            "Is everything that the markets need working?",
+            "Health checks of the stock markets",
             {
                 200: DocumentedAnswer("Every check passes.", HealthBody),
                 503: DocumentedAnswer("A check fails; `checks` says which.", HealthBody),
@@ -219,7 +222,7 @@ def _relay_operations(relay: Relay, ready_to_sign: Handler, receipt: Handler) ->
             relay.enter,
             "Relay a signed bet, without gas",
             _answers(
-                "Sent; `receipt` is its state.",
+                "The bet was sent; `receipt` has its state.",
                 RelayBody,
                 404,
                 429,
@@ -242,7 +245,7 @@ def _relay_operations(relay: Relay, ready_to_sign: Handler, receipt: Handler) ->
             ready_to_sign,
             "A bet ready to sign",
             _answers(
-                "What to sign, and the relay's body without the signature.",
+                "The data to sign, and the relay request without the signature.",
                 TypedDataBody,
                 404,
                 errors={400: "`invalid_request`, `amount_out_of_bounds`", 409: "`market_closed`", 503: _NOT_DEPLOYED},
@@ -256,7 +259,7 @@ def _relay_operations(relay: Relay, ready_to_sign: Handler, receipt: Handler) ->
             receipt,
             "The state of a signed bet",
             _answers(
-                "Its block and position, and whether they are final.",
+                "The bet's block and position, and whether they are final.",
                 ReceiptBody,
                 400,
                 429,

@@ -140,7 +140,7 @@ def test_an_answer_that_only_asks_for_patience_refuses_nothing(site: Site, visit
     def patience(route: Route) -> None:
         sent.append(route.request.post_data_json)
         if len(sent) < 3:
-            limited = {"error": "rate_limited", "message": "The relay takes 10 requests a minute."}
+            limited = {"error": "rate_limited", "message": "The relay accepts 10 requests a minute."}
             route.fulfill(status=429, json=limited, headers={"Retry-After": "1"})
         else:
             route.continue_()

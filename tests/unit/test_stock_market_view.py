@@ -11,7 +11,7 @@ from api.head import Head
 from api.stock import words
 from api.stock.bodies import MarketBody
 from api.stock.facts import ListedMarket, MarketReadings, MarketResult, MarketsSnapshot, Oracle, Phase
-from api.stock.market_view import EMPTY_ORACLE, detail_body, has_stale_feed, listed_body
+from api.stock.market_view import detail_body, has_stale_feed, listed_body
 from api.web import figures
 from core.contracts.statuses import StockOutcome, StockReason
 from core.feeds.rounds import Round
@@ -77,7 +77,7 @@ def snapshot_at(now: int, markets: dict[int, ListedMarket] | None = None) -> Mar
 @pytest.mark.parametrize(
     "oracle",
     [
-        EMPTY_ORACLE,
+        Oracle(),
         Oracle(readings={1: MarketReadings(strike_problem=1, final_problem=1)}),
         Oracle(latest={FEED: Round(7, 187_40000000, STRIKE - 60)}),
         Oracle(latest={FEED: Round(7, 0, STRIKE - 60)}, readings={1: MarketReadings(strike=Round(7, 0, STRIKE - 60))}),
@@ -106,7 +106,7 @@ def test_a_market_of_a_time_no_calendar_has_is_listed_with_the_others(final: int
     market = replace(market, terms=msgspec.structs.replace(market.terms, freeze_time=final))
     entry = replace(listed(market), strike_time=final - 3600, final_time=final)
     snapshot = snapshot_at(STRIKE)
-    body = hold(MarketBody, msgspec.to_builtins(listed_body(entry, snapshot, EMPTY_ORACLE)))
+    body = hold(MarketBody, msgspec.to_builtins(listed_body(entry, snapshot, Oracle())))
     assert body.final_time == final
     assert ("31 Dec 9999 23:59:59 UTC" if final == LAST_WRITTEN else f"Unix second {final}") in body.question
     assert figures.clock(final)
@@ -124,7 +124,7 @@ def test_quotes_rest_on_what_markets_of_the_family_took() -> None:
     market = listed(market_of(voided=False))
 
     def usual(markets: dict[int, ListedMarket], now: int) -> tuple[str, int, int]:
-        quotes = listed_body(market, snapshot_at(now, markets), EMPTY_ORACLE).quotes
+        quotes = listed_body(market, snapshot_at(now, markets), Oracle()).quotes
         return quotes.rests_on.usual_volume, quotes.rests_on.settled_markets, len(quotes.bets)
 
     assert usual(others, STRIKE - 1) == (str(40 * USDG), 20, 6)
@@ -172,7 +172,7 @@ def test_a_market_that_was_interrupted_says_by_what(reason: StockReason, word: s
     now = FINAL + DAY
     snapshot = snapshot_at(now)
     entry = listed(market_of(voided=True), settlement)
-    body = detail_body(entry, snapshot, EMPTY_ORACLE, [], read_at=now, stale=False)
+    body = detail_body(entry, snapshot, Oracle(), [], read_at=now, stale=False)
     assert body.resolution is not None
     assert body.preview is not None
     assert body.finder is not None

@@ -26,10 +26,9 @@ async def test_a_cut_list_says_where_the_next_page_starts(is_away: bool, monkeyp
 
     snapshot = SimpleNamespace(markets={number: listed(number) for number in range(301, 501)})
     context = SimpleNamespace(settings=None, engine=None, limits=None)
-    index = SimpleNamespace(page=page)
-    sources = cast(StockSources, SimpleNamespace(deployment=None, index=index, oracle=None))
+    index = SimpleNamespace(page=page, required=lambda: snapshot)
+    sources = cast(StockSources, SimpleNamespace(deployment=None, contracts=None, index=index, oracle=None))
     shown = StockReads(cast(Context, context), sources, cast(RequestQuota, None))
-    monkeypatch.setattr(shown, "_snapshot", lambda: snapshot)
     monkeypatch.setattr(shown, "_listed_body", lambda market, _: market.id)
     monkeypatch.setattr(shown, "_listing", lambda markets, next_before: (markets, next_before))
     bodies, next_before = cast(Any, await shown._markets_body(None, None))
