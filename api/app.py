@@ -202,8 +202,6 @@ async def serve(
 
 
 class Runner(web.AppRunner):
-    """A runner whose server creates a `ClientConnection` for each connection."""
-
     def __init__(self, app: web.Application, *, shutdown_timeout: float, **settings: Any) -> None:
         super().__init__(app, shutdown_timeout=shutdown_timeout)
         self._settings = settings

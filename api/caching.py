@@ -41,7 +41,7 @@ class SizedCache(LRUCache[K, V]):
 
 
 class VersionedCache(Generic[K, V]):
-    """A cache of values by key, each made once for all callers and one version.
+    """A cache of values by key. Each is made once per version, for all callers.
 
     size: returns the size of a value. Without `size`, the cache is bounded by the number of values.
     """
@@ -239,7 +239,6 @@ class Rendered:
         return web.Response(body=encoded.body, status=status, headers=encoded.headers)
 
     def _negotiate(self, request: web.Request) -> tuple[_Encoded, bool]:
-        """Return the encoding that the client accepts, and whether the client's copy is current."""
         accepts, tags = request.headers.get("Accept-Encoding"), request.headers.get("If-None-Match")
         encoded = self._plain
         if accepts is not None and self._compressed is not None and _accepts_gzip(accepts):

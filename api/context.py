@@ -36,7 +36,6 @@ class Chains:
         self._open: dict[ChainName, ChainClient] = {}
 
     async def client(self, name: ChainName) -> ChainClient | None:
-        """Return a chain's client, or None if no node is configured."""
         chain = self._settings.chain(name)
         if not chain.rpc_urls:
             return None

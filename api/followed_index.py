@@ -147,7 +147,6 @@ class FollowedIndex(Generic[V]):
         return self.tick
 
     async def _until(self, holds: Callable[[], bool], timeout_seconds: float | None) -> None:
-        """Wait until `holds` returns true at a publication, or until the timeout."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(timeout_seconds), self._published:
                 await self._published.wait_for(holds)

@@ -38,7 +38,6 @@ class Head:
 
     @property
     def moment(self) -> Moment:
-        """Return the moment of the chain that views are computed for."""
         return Moment(self.l1_number, self.timestamp)
 
     def why_late(self, now: float, *, blocks_are_regular: bool) -> str | None:

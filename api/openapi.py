@@ -233,7 +233,7 @@ def docs_surface(surfaces: Sequence[Surface], *, title: str, server: str) -> Sur
 
 
 def _described(surfaces: Sequence[Surface], title: str, server: str) -> TimedValue[OpenApi]:
-    """Return the document, to be built in a thread at the first request, because it would delay the start."""
+    """Return the document, built in a thread at the first request, because it would delay the start."""
     return TimedValue(partial(asyncio.to_thread, partial(document, surfaces, title=title, server=server)))
 
 

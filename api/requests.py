@@ -1,5 +1,5 @@
-"""The reading of requests: queries, paths and bodies are parsed into models, and invalid ones are refused with a 400,
-408, 413 or 415. Unknown query parameters are reported in the response, so that a misspelt one is noticed."""
+"""Parses the queries, paths and bodies of requests into models, and refuses invalid ones with a 400, 408, 413 or 415.
+Unknown query parameters are reported in the response, so that a misspelt one is noticed."""
 
 from __future__ import annotations
 

@@ -60,8 +60,6 @@ class RestTool:
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A call of a tool, and the HTTP request that it came with."""
-
     request: web.Request
     name: str
     arguments: Mapping[str, Any]
@@ -95,8 +93,6 @@ def result_of(response: web.Response, meta: Json | None = None) -> ToolResult:
 
 
 class BoundTool:
-    """A tool with its operation."""
-
     def __init__(self, tool: RestTool, operation: Operation) -> None:
         self.tool = tool
         self._handler = operation.measured()
@@ -424,8 +420,6 @@ CallTool = Callable[[ToolCall], Awaitable[ToolResult]]
 
 @dataclass(frozen=True, slots=True)
 class ServerInfo:
-    """The description that an MCP server gives of itself."""
-
     name: str
     title: str
     instructions: str

@@ -138,7 +138,6 @@ class StockBet:
         return self.authorization.digest(RECEIVE, token, self.chain_id)
 
     def typed_data(self, token: Token) -> dict[str, Any]:
-        """Return the input of `eth_signTypedData_v4`."""
         return self.authorization.typed_data(RECEIVE, token, self.chain_id)
 
     def call(self, settler: Contract, signature: bytes, *, sender: str | None = None) -> Call:
@@ -252,8 +251,8 @@ _SEARCH_STEP_BLOCKS = 5_000
 
 
 class LandingUnknown(Exception):
-    """The error that no responding node can show whether a bet is on the chain: the bet's block is too new or too old
-    for them."""
+    """The error that no node can show whether a bet is on the chain, because its block is too new or too old for
+    them."""
 
 
 @dataclass(frozen=True, slots=True)

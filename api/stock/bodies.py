@@ -39,8 +39,8 @@ B = TypeVar("B", bound=Body)
 
 
 def body_from(body: type[B], *sources: object, **more: Any) -> B:
-    """Build a body from `more` and, for its other fields, the attributes of the same names: each of the first source
-    that has it. Integers become text where the field is text."""
+    """Build a body from `more` and, for the other fields, the sources' attributes of the same names. The first source
+    that has an attribute wins. Integers become text if the field is text."""
     for name, is_text in _fields(body):
         if name not in more:
             value = next(getattr(source, name) for source in sources if hasattr(source, name))

@@ -224,8 +224,8 @@ _FAILED = (
 
 
 class NodesDisagree(Problem):
-    """The 502 for a bet about which nodes contradict each other. A payer who moves money back and forth causes it, so
-    it raises no alarm, unlike nodes that do not respond."""
+    """The 502 for a bet about which nodes contradict each other. It raises no alarm, unlike nodes that do not respond,
+    because a payer can cause it by moving money back and forth."""
 
 
 def region_blocked(region: str) -> Problem:

@@ -87,8 +87,6 @@ class ListedMarket:
 
 @dataclass(frozen=True, slots=True)
 class HeldPosition:
-    """A position with its vintage, its owner and the wallet that entered it."""
-
     position: Position
     vintage: Vintage
     owner: str
@@ -101,7 +99,7 @@ class HeldPosition:
 
 @dataclass(frozen=True, slots=True)
 class MarketsSnapshot:
-    """The state of the stock markets, read in one transaction. `reorgs`: the id of the last reorganization undone.
+    """The state of the stock markets, read in one transaction. `reorgs`: the id of the last reorganization.
     `markets`: all unsettled markets, the newest settled ones, and those with unpaid winners."""
 
     head: Head
@@ -113,8 +111,6 @@ class MarketsSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class ResolverPreview:
-    """The result of the resolver's `preview`."""
-
     status: int
     strike_round: int = 0
     strike_answer: int = 0
@@ -126,8 +122,6 @@ class ResolverPreview:
 
 @dataclass(frozen=True, slots=True)
 class MarketReadings:
-    """The rounds of a market that the finder proved, and the resolver's preview."""
-
     strike: Round | None = None
     strike_problem: int = 0
     final: Round | None = None

@@ -269,6 +269,5 @@ def _listing(late: list[ListedMarket], what: str, otherwise: str) -> str:
 
 
 async def read_allowed_feeds(connection: AsyncConnection) -> list[tuple[str, str]]:
-    """Return ticker and feed of every stock that may be listed now."""
     query = select(stock_feed.c.ticker, stock_feed.c.feed).where(stock_feed.c.allowed).order_by(stock_feed.c.ticker)
     return [(row.ticker, checksum(row.feed)) for row in await connection.execute(query)]

@@ -1,4 +1,4 @@
-"""The stock markets as the API reads them from the index: current ones into memory, older ones on request."""
+"""The stock markets, read from the index: current ones are kept in memory, older ones are read on request."""
 
 from __future__ import annotations
 
@@ -95,7 +95,6 @@ def _present(markets: Mapping[int, ListedMarket]) -> dict[int, ListedMarket]:
 
 
 async def read_settled(chain_id: int, connection: AsyncConnection, numbers: Sequence[int]) -> dict[int, ListedMarket]:
-    """Return those of these markets that are settled."""
     query = select(stock_market, last_reorg(chain_id).label("last_reorg")).where(
         stock_market.c.market_id.in_(numbers), _IS_SETTLED
     )

@@ -1,4 +1,4 @@
-"""The builders of the bodies of markets and of positions."""
+"""The functions that build the bodies of markets and positions."""
 
 from __future__ import annotations
 
@@ -309,7 +309,6 @@ def position_body(market: ListedMarket, entry: HeldPosition, now: Moment) -> Pos
 def owner_bodies(
     positions: Sequence[HeldPosition], markets: Mapping[int, ListedMarket], now: Moment
 ) -> list[OwnedPositionBody]:
-    """Build the bodies of an address's positions whose markets are known."""
     rows = []
     for entry in positions:
         market = markets.get(entry.position.market_id)

@@ -1,4 +1,4 @@
-"""The reads of one address's positions: a page of them, and the totals of all, whose sums the indexer keeps.
+"""The positions of one address: a page of them, and the totals of all, whose sums the indexer keeps.
 
 The query repeats `core.stock.vested` in SQL; a test compares the results.
 """

@@ -25,24 +25,22 @@ from api.stock.index import read_drill, read_newest_settled, read_undelivered
 from api.stock.market_view import outcome_name, round_body, void_reason
 from api.stock.proof_facts import (
     AuditProof,
-    BettingTotals,
     BettorsProof,
     ChainWatch,
     ContractProof,
     CounterProof,
     FeedProof,
     FeeSweepProof,
-    MarketTotals,
     ProofBody,
     RefundDrillProof,
     RefundProof,
     SafeProof,
     SettledProof,
     SolvencyProof,
+    Totals,
     UsdgProof,
     has_history,
     read_audit,
-    read_betting,
     read_openers,
     read_refunds,
     read_sweeps,
@@ -71,8 +69,7 @@ class Gathered:
     """The facts of the proof page. Each is None or empty until it is first read. `generation`: the index's generation
     when `settled` was read. `drill_undelivered`: whether the drill market still has unsent stakes or refunds."""
 
-    betting: BettingTotals | None = None
-    totals: MarketTotals | None = None
+    totals: Totals | None = None
     settled: tuple[ListedMarket, ...] = ()
     generation: int = 0
     drill: ListedMarket | None = None
@@ -119,7 +116,6 @@ class Proof:
         return await self._shown.get(None, self._stamp, make)
 
     async def shown(self) -> tuple[ProofBody, str]:
-        """Return the proof for the pages, and a tag that changes with its content."""
         shown = await self._current()
         return shown.body, shown.rendered.tag
 
@@ -157,8 +153,7 @@ class Proof:
                     gathered,
                     snapshot=snapshot,
                     openers=tuple(openers),
-                    betting=await read_betting(connection, self._operators(openers)),
-                    totals=await read_totals(connection, snapshot.head.moment),
+                    totals=await read_totals(connection, self._operators(openers), snapshot.head.moment),
                     settled=tuple(await read_newest_settled(connection, snapshot.reorgs, SETTLED_SHOWN + 1, previous)),
                     generation=generation,
                     drill=drill,
@@ -206,7 +201,7 @@ class Proof:
             missing.append("safe")
         if deployed and (not self._solvency or any(each.missing for each in self._solvency)):
             missing.append("solvency")
-        drill, betting = gathered.drill, gathered.betting or BettingTotals()
+        drill, totals = gathered.drill, gathered.totals or Totals()
         return ProofBody(
             status="deployed" if deployed else "not-deployed",
             contracts=[
@@ -218,7 +213,9 @@ class Proof:
             settled=_settled(gathered.settled[:SETTLED_SHOWN]),
             refund_drill=None if drill is None else self._refund_drill(drill, gathered),
             fee_sweeps=list(gathered.sweeps[:SWEEPS_SHOWN]),
-            bettors=body_from(BettorsProof, betting, excluded=self._operators(gathered.openers)),
+            bettors=body_from(
+                BettorsProof, totals, distinct=totals.bettors, excluded=self._operators(gathered.openers)
+            ),
             usdg=_usdg(gathered),
             solvency=[each.latest for each in self._solvency if each.latest is not None],
             audit=gathered.audit,
@@ -244,8 +241,8 @@ class Proof:
         ]
 
     def _counters(self, gathered: Gathered) -> list[CounterProof]:
-        totals, betting = gathered.totals, gathered.betting
-        if totals is None or betting is None or self._contracts is None:
+        totals = gathered.totals
+        if totals is None or self._contracts is None:
             return []
         settler = self._link(self._contracts.settler.address)
         usdg = _usdg(gathered)
@@ -257,8 +254,8 @@ class Proof:
         rows: tuple[tuple[str, int | str, str, str, str | None], ...] = (
             ("Markets listed", totals.markets, "markets", "VestedMarkets.marketCount()", None),
             ("Markets settled", totals.settled, "markets", "VestedMarkets.market(id).status", results),
-            ("Bets", betting.bets, "bets", entered, "without seeds and the operator's own bets"),
-            ("Distinct bettors", betting.distinct, "wallets", entered, "without the operator's own wallets"),
+            ("Bets", totals.bets, "bets", entered, "without seeds and the operator's own bets"),
+            ("Distinct bettors", totals.bettors, "wallets", entered, "without the operator's own wallets"),
             ("Staked", usdg.staked, usd, "VestedMarkets.position(id).offered", "without seeds"),
             ("Accepted", usdg.accepted, usd, "VestedMarkets.market(id).pool", "without seeds"),
             ("Paid out", usdg.paid_out, usd, delivered, payouts),
@@ -317,13 +314,13 @@ def _settled(newest: Sequence[ListedMarket]) -> list[SettledProof]:
 
 def _usdg(gathered: Gathered) -> UsdgProof:
     """Sum up the USDG in token units. `accepted` counts a finished batch as matched and excludes the seed."""
-    totals, betting = gathered.totals or MarketTotals(), gathered.betting or BettingTotals()
+    totals = gathered.totals or Totals()
     swept = 0 if gathered.snapshot is None else gathered.snapshot.fees_swept
     return UsdgProof(
-        staked=str(betting.staked),
+        staked=str(totals.staked),
         accepted=str(totals.pool - totals.seeded),
         seeded=str(totals.seeded),
-        paid_to_bettors=str(betting.paid_to_bettors),
+        paid_to_bettors=str(totals.paid_to_bettors),
         paid_out=str(totals.paid),
         fees_taken=str(totals.fees),
         fees_accrued=str(totals.fees - swept),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated, Any, Final, Generic, Literal, TypeVar
 
@@ -183,21 +183,11 @@ class ProofBody(Body):
 
 
 @dataclass(frozen=True, slots=True)
-class BettingTotals:
-    """The sums over all bets except seeds, with amounts in token units. `bets` and `distinct` exclude the operator's
-    wallets."""
+class Totals:
+    """The sums over all listed markets, and over all bets except seeds, with amounts in token units.
 
-    distinct: int = 0
-    bets: int = 0
-    operator_bets: int = 0
-    staked: int = 0
-    paid_to_bettors: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class MarketTotals:
-    """The sums over all listed markets, with amounts in token units. `pool`: both books, with finished batches as
-    matched."""
+    `pool`: both books, with finished batches as matched. `bets`, `bettors`: without those of the operator's wallets.
+    """
 
     markets: int = 0
     settled: int = 0
@@ -206,6 +196,11 @@ class MarketTotals:
     pool: int = 0
     fees: int = 0
     paid: int = 0
+    bettors: int = 0
+    bets: int = 0
+    operator_bets: int = 0
+    staked: int = 0
+    paid_to_bettors: int = 0
 
 
 async def has_history(connection: AsyncConnection, chain_id: int) -> bool:
@@ -214,27 +209,10 @@ async def has_history(connection: AsyncConnection, chain_id: int) -> bool:
 
 
 async def read_openers(connection: AsyncConnection) -> list[str]:
-    """Return the wallets that were ever allowed to list markets."""
     return [checksum(each) for each in await connection.scalars(select(stock_opener.c.opener))]
 
 
-async def read_betting(connection: AsyncConnection, operators: Sequence[str]) -> BettingTotals:
-    everybody = (await connection.execute(select(stock_betting))).one_or_none()
-    if everybody is None:
-        return BettingTotals()
-    owners = [bytes_of(each) for each in operators]
-    ours = (await connection.execute(select(stock_bettor).where(stock_bettor.c.entered_by.in_(owners)))).all()
-    bets = sum(each.bets for each in ours)
-    return BettingTotals(
-        distinct=everybody.wallets - len(ours),
-        bets=everybody.bets - bets,
-        operator_bets=bets,
-        staked=everybody.offered,
-        paid_to_bettors=everybody.payout - sum(each.payout for each in ours),
-    )
-
-
-async def read_totals(connection: AsyncConnection, now: Moment) -> MarketTotals:
+async def read_totals(connection: AsyncConnection, operators: Sequence[str], now: Moment) -> Totals:
     columns = stock_total.c
     names = ("markets", "settled", "resolved", "seeded", "principal", "fees", "paid")
     sums = select(*(func.coalesce(func.sum(columns[each]), 0) for each in names))
@@ -248,7 +226,21 @@ async def read_totals(connection: AsyncConnection, now: Moment) -> MarketTotals:
     for row in await connection.execute(pending):
         market = market_of(row)
         principal += as_of(market, now)[0].pool - market.pool
-    return MarketTotals(markets, settled, resolved, seeded, principal, fees, paid)
+    totals = Totals(markets, settled, resolved, seeded, principal, fees, paid)
+    betting = (await connection.execute(select(stock_betting))).one_or_none()
+    if betting is None:
+        return totals
+    owners = [bytes_of(each) for each in operators]
+    ours = (await connection.execute(select(stock_bettor).where(stock_bettor.c.entered_by.in_(owners)))).all()
+    operator_bets = sum(each.bets for each in ours)
+    return replace(
+        totals,
+        bettors=betting.wallets - len(ours),
+        bets=betting.bets - operator_bets,
+        operator_bets=operator_bets,
+        staked=betting.offered,
+        paid_to_bettors=betting.payout - sum(each.payout for each in ours),
+    )
 
 
 async def read_sweeps(connection: AsyncConnection, limit: int) -> list[FeeSweepProof]:

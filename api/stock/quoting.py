@@ -80,7 +80,6 @@ EXAMPLE_STAKES = (1 * USD, 10 * USD, 100 * USD)
 
 
 def quote(listed: ListedMarket, snapshot: MarketsSnapshot, outcome: int, amount: int) -> BetQuoteBody:
-    """Quote one bet on a market that accepts bets."""
     basis = _basis(listed, snapshot)
     bet = _quoted(listed, snapshot, outcome, amount, basis)
     return BetQuoteBody(**structs.asdict(bet), rests_on=basis)
@@ -109,7 +108,6 @@ def _quoted(
 
 
 def _basis(listed: ListedMarket, snapshot: MarketsSnapshot) -> QuoteBasisBody:
-    """Estimate the usual volume of a market of this family from the markets settled last."""
     ended = [
         (each.result.at, each.id, each.market)
         for each in snapshot.markets.values()

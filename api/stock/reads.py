@@ -158,7 +158,6 @@ class StockReads:
         return (await Rendered.make(to_json(body), POSITIONS_CACHE)).response(request)
 
     async def shown(self, text: str) -> tuple[MarketDetailBody, str]:
-        """Return a market's details for the pages, and a tag that changes with them."""
         shown = await self._one_market(text)
         return shown.body, shown.rendered.tag
 
@@ -191,7 +190,6 @@ class StockReads:
         return self._listing(bodies, None), snapshot.head.timestamp if self._deployed else None
 
     async def listed(self, numbers: Iterable[int]) -> dict[int, ListedMarket]:
-        """Return those of these markets that the index has, however old they are."""
         return await self._index.markets(numbers)
 
     @property
@@ -251,8 +249,8 @@ class StockReads:
         return self._listing(bodies, None if goes_on_at is None else str(goes_on_at))
 
     async def _newest(self, snapshot: MarketsSnapshot, limit: int | None) -> tuple[list[ListedMarket], int | None]:
-        """Return the newest markets, and the id below which the list continues: with a limit from memory, without one
-        also from the database, unless it is unavailable."""
+        """Return the newest markets, and the id below which the list continues. Without a limit, older markets are
+        read from the database, too, unless it is unavailable."""
         settled = heapq.nlargest(MAX_SETTLED, (each.id for each in snapshot.markets.values() if each.market.settled))
         lowest = settled[-1] if settled else 0
         goes_on_at = lowest if len(settled) == MAX_SETTLED and lowest > 1 else None

@@ -119,7 +119,6 @@ async def bet_receipt(context: Context, sources: StockSources, request: web.Requ
 async def read_receipt(
     connection: AsyncConnection, chain_id: int, settler: str, signer: bytes, nonce: bytes, finality_blocks: int
 ) -> EntryReceipt:
-    """Return the state, as of the last indexed block, of a bet."""
     spent = token_authorization.c
     paid = and_(
         spent.chain_id == chain_cursor.c.chain_id,

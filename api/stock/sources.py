@@ -117,7 +117,7 @@ class OracleWatch:
             self._old_markets[market.id] = market
 
     def halt_reason(self, market: ListedMarket | None) -> str | None:
-        """Return why betting on a market is halted, or None if it is not, or that is unknown."""
+        """Return why betting on a market is halted, or None if it is not halted or the state is unknown."""
         return None if market is None else self.oracle.halts.get(market.feed)
 
     @property
@@ -295,7 +295,6 @@ def _round(answer: Any) -> Round:
 
 
 def _settled_by_rounds(market: ListedMarket) -> bool:
-    """Return whether the settlement names its rounds, so that the market needs no more reads."""
     return market.result is not None and market.result.strike is not None
 
 
@@ -311,7 +310,6 @@ def _read_state(market: ListedMarket, latest: Round | None, now: int, at: float)
 
 
 async def read_latest_rounds(connection: AsyncConnection, chain_id: int, feeds: Sequence[str]) -> dict[str, Round]:
-    """Return the last indexed round of each feed."""
     latest: dict[str, Round] = {}
     for feed in feeds:  # a handful, each one index lookup
         query = (

@@ -44,7 +44,7 @@ def test_every_channel_and_table_of_the_ways_is_there() -> None:
     assert named <= known, named - known
 
 
-@pytest.mark.parametrize(("word", "most"), [("cup", 8), ("log", 12)])
+@pytest.mark.parametrize(("word", "most"), [("cup", 8), ("log", 12), ("agent", 24), ("stock", 29)])
 def test_a_journey_crosses_few_files(word: str, most: int) -> None:
     (journey,) = (each for title, each in JOURNEYS.items() if word in title.split(",")[0])
     assert len(ITEM.findall(journey)) <= most
