@@ -55,39 +55,31 @@ Uint256Text = Annotated[
 class RelayRequest(BaseModel):
     """A signed bet. Sign the token's ReceiveWithAuthorization; `GET /api/relay/typed-data` returns it ready to sign."""
 
-    model_config = ConfigDict(alias_generator=to_camel, validate_by_alias=True, extra="ignore")
+    model_config = ConfigDict(alias_generator=to_camel, validate_by_alias=True, extra="ignore", strict=True)
 
     from_: Annotated[
-        str,
-        Field(
-            alias="from",
-            strict=True,
-            pattern=ADDRESS,
-            description="The signer's address; becomes the position's owner.",
-        ),
+        str, Field(alias="from", pattern=ADDRESS, description="The signer's address; becomes the position's owner.")
     ]
-    market_id: Annotated[Uint256Text, Field(strict=True, description="The market's id.", examples=["1"])]
-    outcome: Annotated[int, Field(strict=True, ge=0, le=1, description="0 = UP, 1 = DOWN."), WHOLE]
-    amount: Annotated[Uint256Text, Field(strict=True, description="USDG units (6 decimals).", examples=["5000000"])]
-    valid_after: Annotated[Uint256Text, Field(strict=True, description="Unix seconds; 0 is fine.", examples=["0"])]
+    market_id: Annotated[Uint256Text, Field(description="The market's id.", examples=["1"])]
+    outcome: Annotated[int, Field(ge=0, le=1, description="0 = UP, 1 = DOWN."), WHOLE]
+    amount: Annotated[Uint256Text, Field(description="USDG units (6 decimals).", examples=["5000000"])]
+    valid_after: Annotated[Uint256Text, Field(description="Unix seconds; 0 is fine.", examples=["0"])]
     valid_before: Annotated[
-        Uint256Text, Field(strict=True, description="Unix seconds, from 30 s to 1 hour ahead of the chain's clock.")
+        Uint256Text, Field(description="Unix seconds, from 30 s to 1 hour ahead of the chain's clock.")
     ]
-    salt: Annotated[str, Field(strict=True, pattern=BYTES32, description="32 random bytes, in hex.")]
+    salt: Annotated[str, Field(pattern=BYTES32, description="32 random bytes, in hex.")]
     signature: Annotated[
         str,
         Field(
-            strict=True,
             pattern=r"^(0[xX])?([0-9a-fA-F]{2}){1,2048}$",
             description="65 bytes r, s, v, in hex: EIP-712 over the token's ReceiveWithAuthorization.",
         ),
     ]
     chain_id: Annotated[
-        Annotated[int, Field(strict=True, ge=0, le=2**53 - 1), WHOLE] | None, Field(description="Checked when given.")
+        Annotated[int, Field(ge=0, le=2**53 - 1), WHOLE] | None, Field(description="Checked when given.")
     ] = None
     service_vpm: Annotated[
-        str | None,
-        Field(strict=True, pattern=ADDRESS, description="The settler's address; checked when given."),
+        str | None, Field(pattern=ADDRESS, description="The settler's address; checked when given.")
     ] = None
 
 
