@@ -121,22 +121,22 @@ def check_market(bet: StockBet, facts: ChainFacts, now: int) -> None:
     if market is None:
         raise Problem(404, "market_not_found", f"Market {bet.market_id} was never listed.")
     if market["status"] != StockMarketStatus.OPEN:
-        raise market_closed("This market is settled.")
+        raise market_closed("This market is settled and takes no more bets.")
     if now >= market["freezeTime"]:
-        raise market_closed("This market is past its bell.")
+        raise market_closed("This market is past its bell and takes no more bets.")
     if facts.entries_paused:
         raise market_closed("New bets are paused on all markets; payouts continue.")
 
 
 def market_closed(why: str) -> Problem:
-    return Problem(409, "market_closed", f"{why} Bets are not accepted.")
+    return Problem(409, "market_closed", why)
 
 
 def check_halt(why: str | None) -> None:
     """Refuse a bet while betting is halted, because the price stands still and the outcome may be known. `why`: the
     reason for the halt, or None."""
     if why is not None:
-        raise market_closed(f"{why} Bets resume once the price moves again.")
+        raise market_closed(f"{why} Bets resume when the price moves again.")
 
 
 def check_room(bet: StockBet, facts: ChainFacts) -> None:
