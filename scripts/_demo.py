@@ -1,10 +1,8 @@
 """Demo traffic of a local stack: `python -m scripts._demo BASE_URL [--base-rpc URL --pools FILE]`, until it is stopped.
 
-Demo wallets, with tokens but without ETH, bet through the public API as any bettor can. They place gasless bets on
-stock markets (the market list, the typed data to sign, and the relay), and x402 trades on agent markets with our client
-library. The first dozen of each come quickly, so that the pages have something to show; later ones come now and then. A
-trader moves the prices of the agents' tokens along a random walk, with a swap in each pool every 20 s; feeds and
-markets only read the pools.
+Demo wallets without ETH bet through the public API as any bettor can, gaslessly on stock markets and by x402 on agent
+markets. The first dozen bets of each come quickly, so that the pages have something to show. A trader moves the prices
+of the agents' tokens along a random walk, with a swap in each pool every 20 s.
 """
 
 from __future__ import annotations

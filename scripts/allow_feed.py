@@ -1,12 +1,9 @@
-"""Allows feeds for agent markets: `ape run allow_feed --network URL --deployment FILE --account ALIAS [--feed KEY]`.
+"""Allows feeds for agent markets: `ape run allow_feed --network URL --deployment FILE --account ALIAS [--feed KEY]`, by
+default every feed of the file that is not allowed with its numbers yet.
 
-Without --feed it allows every feed of the file that is not allowed with its numbers yet. Each needs a fresh positive
-reading: a published feed's publisher posts it first; a pool feed's newest reading is recorded by this script, with
---send. The script prints what the Safe's owners have to sign; on a local stack, where the owners' keys are known
-(VPM_SAFE_OWNER_KEYS), it executes that.
-
-A pool feed's cap is compared with the one that `vpm feed cost` finds for its pools now. A larger cap is refused on a
-live network, unless --evidence names a document that justifies it; the deployment file records that.
+Each needs a fresh positive reading: a published feed's publisher posts it first; a pool feed's is recorded by this
+script, with --send. A live network refuses a pool feed's cap over the one that `vpm feed cost` finds now, unless
+--evidence names a document that justifies it; the deployment file records that.
 """
 
 import click

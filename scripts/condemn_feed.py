@@ -1,9 +1,5 @@
 """Condemns a lying publisher's feed: `ape run condemn_feed --network URL --deployment FILE --account ALIAS --feed KEY`.
-
-This is final and public: every unsettled market on the feed is voided, all stakes on them are refunded in full, and the
-feed can never be used again. The script prints what the Safe's owners have to sign; on a local stack, where the owners'
-keys are known (VPM_SAFE_OWNER_KEYS), it executes that.
-"""
+This is final: every unsettled market on the feed is voided with full refunds, and the feed can never be used again."""
 
 import click
 

@@ -1,9 +1,5 @@
-"""Deploys pool feeds: `ape run deploy_pools --network URL --account ALIAS --deployment FILE --pools FILE`.
-
-It deploys the feeds of the pools file that are not deployed yet, each with the token's present supply and the pools'
-present liquidity as references, adds it to the deployment file and records its first reading. Then the Safe has to
-allow it: `ape run allow_feed`.
-"""
+"""Deploys pool feeds: `ape run deploy_pools --network URL --account ALIAS --deployment FILE --pools FILE`. Afterwards
+the Safe has to allow each: `ape run allow_feed`."""
 
 from pathlib import Path
 

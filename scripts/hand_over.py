@@ -1,8 +1,6 @@
-"""Hands ownership to the Safe: `ape run hand_over --network URL --deployment FILE --account ALIAS`.
-
-It prints the transactions with which the Safe accepts ownership, for its owners to sign in their own wallets; on a
-local stack, where the owners' keys are known (VPM_SAFE_OWNER_KEYS), it executes them.
-"""
+"""Hands ownership to the Safe: `ape run hand_over --network URL --deployment FILE --account ALIAS`. It prints the
+transactions for the Safe's owners to sign; with their keys in VPM_SAFE_OWNER_KEYS, as on a local stack, it executes
+them."""
 
 import click
 

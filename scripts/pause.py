@@ -1,11 +1,6 @@
-"""Stops or resumes new bets: `ape run pause --network URL --deployment FILE --account ALIAS [--resume]`.
-
-A guardian's account stops new bets at once. With any other account, and for `--resume`, which only the Safe can do, the
-script prints what the Safe's owners have to sign; on a local stack, where their keys are known (VPM_SAFE_OWNER_KEYS),
-it executes that. Pausing only stops new bets and new stock markets: existing stakes are settled and paid.
-
-With `--put-off KEY` a guardian postpones the settlement of a published feed's markets by a day, once per feed.
-"""
+"""Stops or resumes new bets: `ape run pause --network URL --deployment FILE --account ALIAS [--resume]`. A guardian's
+account stops them at once; with any other account, and for `--resume`, the script prints what the Safe's owners have to
+sign. Existing stakes are settled and paid in any case."""
 
 import click
 

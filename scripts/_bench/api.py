@@ -1,10 +1,6 @@
-"""`./vpm bench api`: cached reads against a bare aiohttp handler that returns the same constant bytes, in the same run.
-
-The API is the real daemon, with a real chain of one-second blocks and a real index of a dozen markets and some hundred
-bets, so bodies are rendered again every second. Each server is one process on uvloop; another process sends requests to
-them in turns over 64 connections. Then memory is measured during 100,000 more requests. `--quick`: one round, a tenth
-of the requests.
-"""
+"""`./vpm bench api`: cached reads against a bare aiohttp handler that returns the same bytes, each in one process on
+uvloop. The API has a chain of one-second blocks, so it renders its bodies again every second. `--quick`: one round, a
+tenth of the requests."""
 
 from __future__ import annotations
 
@@ -77,7 +73,6 @@ def _load(port: int, path: str, requests: int) -> LoadResult:
 
 @contextmanager
 def _busy_service(folder: Path) -> Iterator[StockService]:
-    """Run the indexer and the API of the stock surface, with a dozen markets and some hundred bets."""
     saved = genesis()
     with database(folder, UNSAFE_BUT_FAST) as url, chain(saved, "stock", folder / "anvil.log") as running:
         stock = StockChain.on(running.url, running.deployment)

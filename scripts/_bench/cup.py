@@ -1,18 +1,6 @@
-"""`./vpm bench cup`: the board with 100,000 wallets, signed trades and a full round, over a real database.
-
-The board: 64 readers in a separate process ask for the first 50 entries, for a random wallet's rank, and for the
-wallet's rank of a week. Baseline: the bare query for the first 50, from as many connections. Targets: ranks at half the
-baseline's rate, and a p99 of at most 80 ms.
-
-Trades: a fixed number of trades from many wallets on several markets, signed beforehand and sent from a separate
-process, 64 at a time, with durable settings. Baseline: the minimum for a double-entry ledger, two rows in one durable
-transaction, from as many connections. Target: a tenth of the baseline's rate or 2,500 a second, whichever is less, and
-a p99 of at most 80 ms.
-
-A round of roulette with 20,000 bets of 2,500 wallets: the time from the moment its beacon is known until every bet is
-settled, paid and on the boards, in one durable transaction. Baseline: as many rows in one durable statement. Target: a
-second. `--quick`: a tenth of everything.
-"""
+"""`./vpm bench cup`: the board with 100,000 wallets, signed trades and a full round, over a real database with durable
+settings. Requests are made beforehand and sent from another process. Baselines: the bare query, two rows of a ledger in
+one transaction, and as many rows as a round writes in one statement. `--quick`: a tenth of everything."""
 
 from __future__ import annotations
 
@@ -169,7 +157,6 @@ def _frozen_clock(moment: datetime) -> Callable[[], datetime]:
 
 
 async def _bet(connection: Connection, live: RouletteRound, names: list[str]) -> None:
-    """Place all bets of a round in one statement, because filling the round is not timed."""
     drawn = [(name, key) for name in names for key in random.sample(list(wheel.OUTCOMES), BETS_EACH)]
     values = {
         "round": live.round_no,

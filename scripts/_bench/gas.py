@@ -1,12 +1,6 @@
-"""`./vpm bench gas`: execution gas of every call in the gas tables.
-
-Each figure is the execution gas of a call as a separate transaction with cold storage, without the base cost of 21,000
-and calldata. It is measured on the local tokens, in the build that is deployed. The baseline is the best public
-implementation of the same mechanism, measured the same way; the settlement wallet has none. The figures come from the
-forge tests named Gas, which log `GAS|token|call|gas|limit` and fail above the limit. The limit is the cost when the
-test was written, so that no cost grows unnoticed. `./vpm test` runs this as a stage; VPM_TEST_LONG=1 records pool feeds
-for a year of minutes, thirty days at a time, instead of two days.
-"""
+"""`./vpm bench gas`: execution gas of every call in the gas tables (see docs/performance.md), in the build that is
+deployed. The forge tests named Gas log `GAS|token|call|gas|limit` and fail above the limit, which was the cost when the
+test was written. VPM_TEST_LONG=1 records pool feeds for a year of minutes instead of two days."""
 
 from __future__ import annotations
 

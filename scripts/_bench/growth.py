@@ -1,11 +1,6 @@
-"""`./vpm bench growth`: compares the API with years of history and with a day of history, in the same run.
-
-Two databases are filled by COPY: a day (about as many markets as a process holds in memory), and years: 20,000 stock
-and 100,000 agent markets, a million stakes. Each has a real API daemon, and both get a block a second that changes an
-open market of either kind. Every read is made on both in turns, for random markets and wallets of the whole history:
-the markets of a day are in memory, those of years in the database. A read may take 1.5 times as long as with a day, or
-5 ms more, which is within the noise. `--quick`: a twentieth of the history, five reads of each kind.
-"""
+"""`./vpm bench growth`: every read of the API with years of history, in turns with a day of history. A day's markets
+are all in memory; most of the years' are not. Both get a block a second. `--quick`: a twentieth of the history, five
+reads of each kind."""
 
 from __future__ import annotations
 

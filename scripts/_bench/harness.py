@@ -96,7 +96,6 @@ def stopping(running: RunningProcess) -> Iterator[RunningProcess]:
 def started(
     plan: SpawnPlan, log: Path, ready: Callable[[], bool], seconds: float, what: str
 ) -> Iterator[RunningProcess]:
-    """Start a program and wait until it is ready; stop it when the context ends."""
     with stopping(start_process(plan, log)) as running:
         wait_until(ready, running, seconds, what)
         yield running

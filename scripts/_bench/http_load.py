@@ -22,8 +22,6 @@ from aiohttp import web
 
 @dataclass(frozen=True)
 class LoadResult:
-    """The request rate and p99 latency under load."""
-
     rate: float
     p99_ms: float
 
@@ -111,7 +109,6 @@ def p99(times: Sequence[float]) -> float:
 
 
 def load_blocking(port: int, requests: Sequence[bytes], connections: int) -> LoadResult:
-    """Run `load` from a process that has no event loop."""
     return asyncio.run(load(port, requests, connections))
 
 

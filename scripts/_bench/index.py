@@ -1,15 +1,6 @@
-"""`./vpm bench index`: the indexer against a bare fetch-decode-COPY loop.
-
-The history has 200,000 events of stock markets in blocks of about a hundred. The bare loop and the indexer take turns
-on the same chain and database server; the indexer writes raw logs, blocks, projections and the cursor. Targets: at
-least 30% of the bare loop's rate, less than 300 MB of memory, and 50,000 events a second for a rebuild, which folds the
-indexer's raw logs again. Then a quarter as many events of agent markets, each stake with its payment: the token's logs
-are paired, and every market is joined from three contracts. `--quick`: a twentieth of the events, once.
-
-The bare loop reads pages of logs, two at a time. It uses typed decoding, slices words by hand, and writes each page by
-binary COPY into one table, in one transaction. It has no block hashes, cursor, projections or checks. Each run is a
-separate process, so that its memory can be measured.
-"""
+"""`./vpm bench index`: the indexer against a bare loop, which fetches pages of logs, two at a time, decodes them and
+writes each by binary COPY into one table. The loop has no block hashes, cursor, projections or checks. Each run is a
+separate process, to measure its memory. `--quick`: a twentieth of the events, one turn."""
 
 from __future__ import annotations
 
@@ -52,8 +43,6 @@ COPY = b"COPY bare_events FROM STDIN (FORMAT BINARY)"
 
 @dataclass(frozen=True, slots=True)
 class IndexRun:
-    """The result of indexing a history."""
-
     events: int
     rate: float
     peak_mb: float
@@ -130,7 +119,6 @@ def _measure_run(what: str, rpc_url: str, database_url: str) -> IndexRun:
 
 
 async def _index(sources: Sources, rpc_url: str, database_url: str) -> tuple[int, float]:
-    """Run the real indexer from the first block to the head."""
     async with ChainProvider((rpc_url,), chain_id=CHAIN_ID) as rpc, make_pool(database_url, size=2) as pool:
         follower = ChainFollower(RpcNode(rpc), sources, pool, finality_blocks=64)
         await follower.open()
@@ -151,8 +139,6 @@ async def _rebuild(_rpc_url: str, database_url: str) -> tuple[int, float]:
 
 
 class BareLog(msgspec.Struct, rename="camel", gc=False):
-    """A log with the fields that every reader needs."""
-
     topics: tuple[str, ...]
     data: str
     block_number: str
@@ -161,8 +147,6 @@ class BareLog(msgspec.Struct, rename="camel", gc=False):
 
 
 class BareAnswer(msgspec.Struct, gc=False):
-    """A response to `eth_getLogs`."""
-
     result: list[BareLog]
 
 

@@ -1,11 +1,6 @@
-"""`./vpm bench relay`: one lane of the relayer against a bare loop of presigned sends, on the same chain in the same
-run.
-
-The bare loop signs everything beforehand and then sends one transaction per request, waiting for each response; it
-stores nothing and does not follow transactions. The relayer starts from intents queued in PostgreSQL, with its durable
-settings, and ends when every receipt is recorded; a first round that creates the server's files does not count. Blocks
-come every 250 ms, as on the stock chain. `--quick`: 2,000 transactions, one round.
-"""
+"""`./vpm bench relay`: one lane of the relayer against a bare loop that sends presigned transactions one at a time and
+stores nothing. The relayer begins with queued intents and ends when every receipt is recorded. Blocks come every 250
+ms, as on the stock chain. `--quick`: 2,000 transactions, one round."""
 
 from __future__ import annotations
 
@@ -64,7 +59,6 @@ async def _measure(folder: Path, count: int, rounds: int) -> list[Figure]:
 
 
 async def _bare_loop(rig: Rig, count: int) -> float:
-    """Send presigned transactions one at a time; return the rate per second."""
     signer = await rig.new_signer(ether=10**6)
     send = b'{"jsonrpc":"2.0","id":1,"method":"eth_sendRawTransaction","params":["0x%s"]}'
     signed = [rig.sign(signer, nonce, to=PAYEE, gwei=200) for nonce in range(count)]

@@ -1,10 +1,6 @@
-"""`./vpm bench stack`: measures the time from a fresh clone to the first screen, the time of a second start, and the
-stack's memory.
-
-Packages are in the caches of uv and npm. A start ends when `./vpm up` has printed its screen and serves the home page.
-A minute after the last start the memory (PSS) of all processes is summed; the demo bets meanwhile. `--quick`: only one
-second start, and no minute of waiting.
-"""
+"""`./vpm bench stack`: the time from a fresh clone to the first screen, with packages in the caches, and of a second
+start; and the stack's memory a minute later, while the demo bets. `--quick`: only one second start, and no minute of
+waiting."""
 
 from __future__ import annotations
 

@@ -1,13 +1,6 @@
-"""`./vpm bench trade`: measures how long a paid POST /trade takes, against bare sends on the same chain in the same
-run.
-
-The API, the relayer and the indexer are the real daemons on PostgreSQL with its durable settings. Every other payment
-is in the receive form. The bare send is the minimum: a transfer signed beforehand is sent to the node, which is then
-polled for its receipt every 5 ms. The two take turns. First each transaction gets a block at once, so that only our own
-time counts; then there is a block a second, and trades begin at random moments between blocks. Targets: a median of 150
-ms with immediate blocks, and of 150 ms plus the block time otherwise. Takes a minute and a half; `--quick` makes a
-tenth of the trades.
-"""
+"""`./vpm bench trade`: a paid POST /trade in turns with a bare send: a signed transfer, polled for its receipt every 5
+ms. First each transaction gets a block at once, so that only our own time counts; then there is a block a second, and
+trades begin at random moments. Takes a minute and a half; `--quick` makes a tenth of the trades."""
 
 from __future__ import annotations
 
@@ -68,8 +61,6 @@ async def _measure(service: AgentService, trades: int, trades_between_blocks: in
 
 
 class TradeBench:
-    """Makes and times the paid trades and the bare sends."""
-
     def __init__(self, service: AgentService, session: aiohttp.ClientSession) -> None:
         self._service = service
         self._buyer = Buyer(session, service)

@@ -68,11 +68,8 @@ def add(
     feeds: Sequence[str],
     max_lag_seconds: int,
 ) -> None:
-    """Add the transactions that deploy everything, grant the roles, and offer ownership to the Safe. The Safe has to
-    accept it.
-
-    `safe` also becomes the treasury of the settlement wallet, and the pauser becomes its guardian. Both are permanent.
-    """
+    """Add the transactions that deploy everything, grant the roles, and offer ownership to the Safe. `safe` also
+    becomes the treasury of the settlement wallet, and the pauser becomes its guardian. Both are permanent."""
     wallet = new.put(
         "SettlementWallet",
         token=facts.token("USDC").address,

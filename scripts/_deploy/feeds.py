@@ -17,11 +17,8 @@ from scripts._deploy.session import ScriptRefused, ask_node
 
 
 def allow(lister: Any, source: AgentFeed, safe: str) -> SafeCall | None:
-    """Return the Safe's call that allows a feed; None if the feed is allowed with these numbers already.
-
-    The call is first simulated from the Safe. So a feed without a fresh positive reading is refused here with the
-    contract's reason, before several people sign.
-    """
+    """Return the Safe's call that allows a feed; None if it is allowed with these numbers already. The call is first
+    simulated from the Safe, so a feed without a fresh positive reading is refused before several people sign."""
     if matches_record(lister.feed(source.address), source):
         return None
     given = (source.address, True, *_numbers(source))

@@ -58,10 +58,7 @@ def is_svr_proxy(provider: Any, proxy: str) -> bool:
 
 def add(new: Transactions, facts: Deployment, safe: str, *, openers: Sequence[str], guardians: Sequence[str]) -> None:
     """Add the transactions that deploy and connect everything, and offer the ownership of lister and pauser to the
-    Safe. The Safe has to accept it.
-
-    `safe` also becomes the treasury of the settler, and the pauser becomes its guardian. Both are permanent.
-    """
+    Safe. `safe` also becomes the treasury of the settler, and the pauser becomes its guardian. Both are permanent."""
     token = facts.token("USDG").address
     new.put("VestedMarkets", token=token, lister=new["MarketLister"], guardian=new["Pauser"], treasury=safe)
     new.put(

@@ -1,7 +1,4 @@
-"""`vpm feed cost POOL [POOL]` and `vpm feed record [FEED]`: see the manual.
-
-Exit codes: 0 success, 2 failure.
-"""
+"""`vpm feed cost POOL [POOL]` and `vpm feed record [FEED]`: see the manual."""
 
 from __future__ import annotations
 

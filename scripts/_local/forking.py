@@ -1,15 +1,11 @@
-"""A fork server: starts our programs by forking a process that has already imported their modules.
-
-Importing a daemon takes two seconds of processor time and a hundred megabytes, most of them the same for all daemons;
-ape takes four seconds. `./vpm up` starts five daemons (which share 165 MB this way), a deployment runs four ape
-commands, and the tests start hundreds of daemons.
+"""A fork server: starts our programs by forking a process that has already imported their modules. Importing a daemon
+takes two seconds of processor time and a hundred megabytes, most of them the same for all daemons; ape takes four
+seconds.
 
 `python -m scripts._local.forking ARGUMENTS` reads requests from the socket on its standard input, each with the three
-standard files of a program, and returns the program's pid. The forked program becomes a child of the requesting
-process, which waits for it and signals it like any other child. It gets its environment when it is forked; the server
-itself runs none of the programs.
-
-This needs Linux, where the orphaned fork can be adopted; elsewhere each program is a new interpreter.
+standard files of a program, and returns the program's pid. The requesting process adopts the forked program and signals
+it like any other child. The server itself runs no program. This needs Linux; elsewhere each program is a new
+interpreter.
 """
 
 from __future__ import annotations

@@ -1,9 +1,6 @@
-"""`python -m scripts._stack STATE CHAINS`: compiles the contracts and deploys those missing on a stack's chains (CHAINS
-is JSON).
-
-This is a separate, short-lived process so that `./vpm up` itself stays small. On a first start ape is imported on one
-core while this process imports its own modules on another.
-"""
+"""`python -m scripts._stack STATE CHAINS` deploys the contracts missing on a stack's chains (CHAINS is JSON), in a
+short-lived process so that `./vpm up` stays small. On a first start ape is imported on one core while this process
+imports its own modules on another."""
 
 from __future__ import annotations
 

@@ -257,10 +257,8 @@ class Walk:
 
 
 def make_history(node: LocalNode, pools: AgentPools, until: int | None, every: int) -> None:
-    """Mine a block of swaps every `every` seconds from the chain's last block up to `until`, or up to now.
-
-    anvil's clock continues from the last timestamp that it got, so after a history up to now it shows the real time.
-    """
+    """Mine a block of swaps every `every` seconds from the chain's last block up to `until`, or up to now. anvil's
+    clock continues from the last timestamp that it got, so after a history up to now it shows the real time."""
     walk = Walk(trader(node), pools)
     node.ask("anvil_impersonateAccount", walk.who.address)
     begin = int(node.ask("eth_getBlockByNumber", "latest", False)["timestamp"], 16)

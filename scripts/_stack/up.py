@@ -1,9 +1,6 @@
-"""`./vpm up`: starts the parts in order, shows their addresses, and stops everything at the end.
-
-PostgreSQL with its schema starts concurrently with both chains and their contracts; then the daemons start. If a part
-fails, one sentence says so and everything is stopped. This process lives as long as the stack and stays small. Work
-that needs large libraries is done in processes that end soon (`scripts/_stack/__main__.py`).
-"""
+"""`./vpm up`: starts the parts in order, shows their addresses, and stops everything at the end. This process lives as
+long as the stack and stays small: work that needs large libraries is done in processes that end soon
+(`scripts/_stack/__main__.py`)."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""`vpm status`: see the manual. Exit code 0: all is well, 1: something needs attention, 2: the database is
-unavailable."""
+"""`vpm status`: see the manual."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""`vpm verify SUBJECT --rpc URL`: see the manual. Exit codes: 0 everything holds, 1 a claim fails, 2 the subject cannot
-be checked, 3 no claim fails but some cannot be checked."""
+"""`vpm verify SUBJECT --rpc URL`: see the manual."""
 
 from __future__ import annotations
 

@@ -57,11 +57,8 @@ class PoolFeedFacts:
 
 
 async def pool_feed_at(chain: PinnedChain, address: str) -> PoolFeedFacts | None:
-    """Return the pool feed at an address, or None if the deployment file has no pool feed there.
-
-    The feed's pools come from the file and not from the feed. A fake feed might name pools made by its author, and
-    report the values of those pools truthfully.
-    """
+    """Return the pool feed at an address, or None if the deployment file has no pool feed there. The pools come from
+    the file, because a fake feed might name pools made by its author and report their values truthfully."""
     named = next((each for each in chain.deployment.pool_feeds if checksum(each.address) == checksum(address)), None)
     if named is None:
         return None

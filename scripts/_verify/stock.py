@@ -263,11 +263,8 @@ def _check_resolution(market: StockMarket, stated: Any, findings: Findings) -> N
 async def check_position_of(
     chain: PinnedChain, market: StockMarket, stated: dict[str, Any], findings: Findings, *, exact: bool
 ) -> None:
-    """Check a position.
-
-    If `exact`, the document is for block `market.at`. Otherwise it is for an unknown earlier block: final values must
-    be equal, and values that only grow may be lower.
-    """
+    """Check a position. If `exact`, the document is for block `market.at`. Otherwise it is for an unknown earlier
+    block: final values must be equal, and values that only grow may be lower."""
     position_id = integer_or_none(stated.get("id"))
     if position_id not in market.entries:
         findings.check(f"position {stated.get('id')} exists", False, f"VestedMarkets.Entered of market {market.id}")

@@ -46,11 +46,8 @@ class Subject:
 
 
 def subject_of(word: str, service: str | None) -> Subject:
-    """Return the subject of a command line argument.
-
-    The argument is a file if a file has that path. A URL is fetched, and so is a path that begins with /api/, from
-    `service`. Anything else is an id.
-    """
+    """Return the subject of a command line argument: a file if there is one with that path; a fetched URL, or a path
+    that begins with /api/, from `service`; else an id."""
     path = Path(word)
     if path.is_file():
         try:

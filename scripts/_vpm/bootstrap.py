@@ -150,11 +150,9 @@ _VENV_HINT = "On Debian and Ubuntu: apt install python3-venv."
 
 
 def _install_locked(python: str, lock: Path, what: str) -> None:
-    """Install exactly the packages of a lock into the environment of this Python.
-
-    Dependencies are not resolved: the lock is complete, and on Python 3.13 has a newer numpy than ape requires. The
-    registry is only used for packages that are not in uv's cache.
-    """
+    """Install exactly the packages of a lock into the environment of this Python. Dependencies are not resolved: the
+    lock is complete, and on Python 3.13 has a newer numpy than ape requires. The registry is only used for packages
+    that are not in uv's cache."""
     install = [str(VENV / "bin" / "uv"), "pip", "install", "-q", "--no-deps", "--require-hashes"]
     install += ["--python", python, "-r", str(lock)]
     if subprocess.run([*install, "--offline"], capture_output=True, check=False).returncode != 0:
@@ -168,8 +166,8 @@ def _pip(python: str) -> list[str]:
 
 
 def _system_python() -> str:
-    """Return the machine's Python. This is the Python that runs now or, if it is our environment's, the one that made
-    that environment: our environment has no pip and may be about to be recreated."""
+    """Return the machine's Python: the one that runs now or, if that is our environment's, the one that made our
+    environment, which has no pip and may be about to be recreated."""
     in_ours = Path(sys.prefix) == VENV
     return str(getattr(sys, "_base_executable", sys.executable)) if in_ours else sys.executable
 

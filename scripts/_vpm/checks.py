@@ -1,16 +1,9 @@
-"""`./vpm test`: every check of the project, then one summary.
+"""`./vpm test`: every check of the project, then one summary. A stage passes or fails; in CI (CI=true) one that cannot
+run here fails. docs/decisions/0017 explains ordinary and thorough runs, 0006 why a failed test runs again.
 
-A stage passes or fails; nothing is skipped silently. In CI (CI=true) a stage that cannot run here is a failure. An
-ordinary run tests everything the specifications promise; `--thorough` adds tests that show the same with more cases
-(docs/decisions/0017).
-
-Three queues run concurrently. The tests of all chosen stages are one run of pytest. The run has more processes than
-cores if tests wait for blocks and timeouts. Each process takes a file at a time, and files with the most tests come
-first. Browser tests are a separate run. The other programs run one after another at low priority, because tests depend
-on real time. The output of the second and third queue is printed when each of their parts ends.
-
-Tests with real processes share the cores and wait for real clocks, so one that fails is run again
-(pytest-rerunfailures): a defect fails again. The summary names it, so that it gets fixed (docs/decisions/0006).
+Three queues run concurrently: one run of pytest for the tests of all chosen stages, a file at a time for each process;
+browser tests; and all other programs one after another at low priority, because tests depend on real time. The output
+of the last two is printed when each of their parts ends.
 """
 
 from __future__ import annotations
