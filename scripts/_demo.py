@@ -1,9 +1,7 @@
 """Demo traffic of a local stack: `python -m scripts._demo BASE_URL [--base-rpc URL --pools FILE]`, until it is stopped.
-
 Demo wallets without ETH bet through the public API as any bettor can, gaslessly on stock markets and by x402 on agent
 markets. The first dozen bets of each come quickly, so that the pages have something to show. A trader moves the prices
-of the agents' tokens along a random walk, with a swap in each pool every 20 s.
-"""
+of the agents' tokens along a random walk, with a swap in each pool every 20 s."""
 
 from __future__ import annotations
 

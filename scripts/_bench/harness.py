@@ -1,7 +1,5 @@
-"""The harness of all benchmarks: prints tables, starts programs, measures time and memory.
-
-A benchmark is a module with `measure(folder, quick=...)`, which returns the rows of its table.
-"""
+"""The harness of all benchmarks: prints tables, starts programs, measures time and memory. A benchmark is a module with
+`measure(folder, quick=...)`, which returns the rows of its table."""
 
 from __future__ import annotations
 

@@ -1,7 +1,5 @@
-"""HTTP load from one process, and the baseline's server, which always returns the same bytes.
-
-`python -m scripts._bench.http_load PORT FILE` responds to every request with the bytes of a file.
-"""
+"""HTTP load from one process, and the baseline's server, which always returns the same bytes. `python -m
+scripts._bench.http_load PORT FILE` responds to every request with the bytes of a file."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
 """Deploys the Base side: the settlement wallet with its resolver, lister and pauser, our observation feeds, and roles.
-
 This does not allow feeds: a feed first needs a fresh reading, and its publisher posts readings only when the service
-runs. Then the Safe allows the feed; see `feeds.py`.
-"""
+runs. Then the Safe allows the feed; see `feeds.py`."""
 
 from __future__ import annotations
 

@@ -77,11 +77,8 @@ class Plan:
     threshold: int
 
     def execute(self, project: Any, recipe: Recipe) -> bool:
-        """Deploy, and let the Safe accept ownership. Return False after a dry run.
-
-        Writing the file is rehearsed first, so that nothing is sent that could not be recorded. Then everything is
-        shown, deployed and recorded.
-        """
+        """Deploy, and let the Safe accept ownership. Return False after a dry run. Writing the file is rehearsed first,
+        so that nothing is sent that could not be recorded. Then everything is shown, deployed and recorded."""
         if not self.existing_safe and len(set(self.safe_owners)) < self.threshold:
             raise ScriptRefused(
                 f"a new Safe needs at least {self.threshold} different owners, but --safe-owner names "

@@ -38,11 +38,9 @@ AGGREGATOR = "0x245a7bfc"  # aggregator(), of a Chainlink proxy
 
 
 def is_svr_aggregator(proxy: str, aggregator_code: bytes) -> bool:
-    """Return whether the proxy is an SVR proxy. An SVR proxy publishes each round some seconds after it was written.
-
-    A dual aggregator serves two proxies. No view returns the address of the SVR proxy, but that address is an immutable
-    and so part of the aggregator's code.
-    """
+    """Return whether the proxy is an SVR proxy. An SVR proxy publishes each round some seconds after it was written. A
+    dual aggregator serves two proxies. No view returns the address of the SVR proxy, but that address is an immutable
+    and so part of the aggregator's code."""
     return bytes(HexBytes(proxy)) in aggregator_code
 
 

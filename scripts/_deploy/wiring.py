@@ -1,8 +1,6 @@
-"""Checks a deployment against its file by reading the contracts.
-
-It checks the contracts' references to each other, bounds, every feed's numbers, owners, and roles. According to the
-contracts' logs, exactly the accounts of the file must have the roles, so a deployer who kept a role is found.
-"""
+"""Checks a deployment against its file by reading the contracts. It checks the contracts' references to each other,
+bounds, every feed's numbers, owners, and roles. According to the contracts' logs, exactly the accounts of the file must
+have the roles, so a deployer who kept a role is found."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
-"""`vpm feed record [FEED] [--since TIME]`: records readings of pool feeds with any key.
-
-The feeds come from the deployment file; the markets that wait for readings and the recorded readings come from a node.
-A reading is the same for every sender, so the sender need not be trusted; recording only costs gas.
-"""
+"""`vpm feed record [FEED] [--since TIME]`: records readings of pool feeds with any key. The feeds come from the
+deployment file; the markets that wait for readings and the recorded readings come from a node. A reading is the same
+for every sender, so the sender need not be trusted; recording only costs gas."""
 
 from __future__ import annotations
 

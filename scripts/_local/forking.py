@@ -162,11 +162,9 @@ def close_servers() -> None:
 
 
 def die_with_parent(number: int = signal.SIGKILL) -> Callable[[], None] | None:
-    """Return a preexec function that makes the kernel signal the child when this process dies, however it dies.
-
-    This works on Linux only, and the result is None elsewhere. Call it in the main thread: the signal is sent when the
-    calling thread ends.
-    """
+    """Return a preexec function that makes the kernel signal the child when this process dies, however it dies. This
+    works on Linux only, and the result is None elsewhere. Call it in the main thread: the signal is sent when the
+    calling thread ends."""
     if not sys.platform.startswith("linux"):
         return None
     libc = ctypes.CDLL(None, use_errno=True)

@@ -22,12 +22,9 @@ _claims: dict[int, socket.socket] = {}
 
 
 def free_port(preferred: int | None = None) -> int:
-    """Return an unused port of 127.0.0.1.
-
-    The preferred port is returned if it is free, so that a restarted program keeps its address. The port stays claimed
-    until this process ends. Otherwise another caller could get the port before a program listens on it, and mistake
-    that program for its own.
-    """
+    """Return an unused port of 127.0.0.1. The preferred port is returned if it is free, so that a restarted program
+    keeps its address. The port stays claimed until this process ends. Otherwise another caller could get the port
+    before a program listens on it, and mistake that program for its own."""
     if preferred is not None and _bindable(preferred) and (preferred in _claims or _claim(preferred)):
         return preferred
     for candidate in _candidates():

@@ -1,9 +1,7 @@
-"""An embedded PostgreSQL from the packaged build. It listens on 127.0.0.1 only and has a random password.
-
-PostgreSQL refuses to run as root, so for root it runs as the unprivileged user 65534, who must be able to reach the
-binaries and the data. If the checkout is closed to others (say under /root, mode 700), the binaries are copied to a
-private folder under the system's temporary directory, and the data is kept there; `PostgresServer.note` says so.
-"""
+"""An embedded PostgreSQL from the packaged build. It listens on 127.0.0.1 only and has a random password. PostgreSQL
+refuses to run as root, so for root it runs as the unprivileged user 65534, who must be able to reach the binaries and
+the data. If the checkout is closed to others (say under /root, mode 700), the binaries are copied to a private folder
+under the system's temporary directory, and the data is kept there; `PostgresServer.note` says so."""
 
 from __future__ import annotations
 

@@ -1,8 +1,5 @@
-"""Describes programs and runs them so that none outlives its starter.
-
-On Linux the kernel kills a program when the process that started it ends, however it ends; elsewhere only Ctrl-C and
-SIGTERM are handled.
-"""
+"""Describes programs and runs them so that none outlives its starter. On Linux the kernel kills a program when the
+process that started it ends, however it ends; elsewhere only Ctrl-C and SIGTERM are handled."""
 
 from __future__ import annotations
 

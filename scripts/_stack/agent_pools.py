@@ -1,8 +1,6 @@
-"""The agents' tokens of a local stack, with pools on the real Uniswap v3 and a history of swaps.
-
-As on Base, each token has a pool with WETH, and one WETH/USDC pool prices ether. The seeded random walk that moves the
-other local prices moves the pools' prices too: a trader swaps in each pool until its price matches the walk.
-"""
+"""The agents' tokens of a local stack, with pools on the real Uniswap v3 and a history of swaps. As on Base, each token
+has a pool with WETH, and one WETH/USDC pool prices ether. The seeded random walk that moves the other local prices
+moves the pools' prices too: a trader swaps in each pool until its price matches the walk."""
 
 from __future__ import annotations
 

@@ -1,9 +1,7 @@
 """Prepares a fresh local chain or fork for our contracts: funded wallets, first prices, and the contracts that live
-chains have before ours (tokens, feeds, stock tokens and the Safe contracts).
-
-Each placed contract has its address on the live chain, so that EIP-712 domains and clients work unchanged. Its code is
-set with `anvil_setCode`, which suffices because it has no constructor and no immutables.
-"""
+chains have before ours (tokens, feeds, stock tokens and the Safe contracts). Each placed contract has its address on
+the live chain, so that EIP-712 domains and clients work unchanged. Its code is set with `anvil_setCode`, which suffices
+because it has no constructor and no immutables."""
 
 from __future__ import annotations
 

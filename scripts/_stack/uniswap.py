@@ -1,8 +1,6 @@
-"""Uniswap v3 on a local chain: the real factory, router and position manager, from their published npm artifacts.
-
-The licence of the protocol's core restricts deployment by others, so none of it is copied into this repository: the
-bytecode is read from `node_modules` and only runs on local chains and in tests.
-"""
+"""Uniswap v3 on a local chain: the real factory, router and position manager, from their published npm artifacts. The
+licence of the protocol's core restricts deployment by others, so none of it is copied into this repository: the
+bytecode is read from `node_modules` and only runs on local chains and in tests."""
 
 from __future__ import annotations
 

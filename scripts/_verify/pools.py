@@ -159,11 +159,8 @@ def exp_wad(x: int) -> int:
 
 def market_cap(terms: PoolFeedTerms, ticks: Sequence[int]) -> int | None:
     """Return the feed's answer for the sources' sums of ticks over the window. Return None if the answer is out of
-    range.
-
-    A tick is a log price rounded down, so half a tick is added for each source. The exponent is rounded towards zero,
-    the answer down.
-    """
+    range. A tick is a log price rounded down, so half a tick is added for each source. The exponent is rounded towards
+    zero, the answer down."""
     half_ticks = 0
     for source, each in zip(terms.sources, ticks, strict=True):
         log_price = 2 * each + terms.window

@@ -1,7 +1,5 @@
-"""Bundles the page scripts in api/web/bundles, with the packages that they import, into api/web/static.
-
-`python -m scripts._vpm.bundles` builds them with the pinned esbuild; a test fails if a committed bundle differs.
-"""
+"""Bundles the page scripts in api/web/bundles, with the packages that they import, into api/web/static. `python -m
+scripts._vpm.bundles` builds them with the pinned esbuild; a test fails if a committed bundle differs."""
 
 from __future__ import annotations
 

@@ -88,10 +88,8 @@ def _use_local_stack() -> None:
 
 
 def local_stack(variables: Mapping[str, str], root: Path | None = None) -> dict[str, str] | None:
-    """Return the settings with which a command uses the running local stack.
-
-    Return None if no stack is ready, if `variables` name another service, or in the image, which has no stack.
-    """
+    """Return the settings with which a command uses the running local stack. Return None if no stack is ready, if
+    `variables` name another service, or in the image, which has no stack."""
     if not IS_CHECKOUT:
         return None
     from core.config import environment

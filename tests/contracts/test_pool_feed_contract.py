@@ -1,9 +1,7 @@
-"""The pool feed against its mirror and against the brute force, on random histories of real pools.
-
-forge plays the histories (swaps of every size, there and back, liquidity that comes and goes, growing rings, halts) on
-Uniswap's published bytecode and logs what the feed recorded. `VPM_TEST_HISTORIES` overrides how many (150),
-`VPM_TEST_SEED` which ones.
-"""
+"""The pool feed against its mirror and against the brute force, on random histories of real pools. forge plays the
+histories (swaps of every size, there and back, liquidity that comes and goes, growing rings, halts) on Uniswap's
+published bytecode and logs what the feed recorded. `VPM_TEST_HISTORIES` overrides how many (150), `VPM_TEST_SEED` which
+ones."""
 
 from __future__ import annotations
 

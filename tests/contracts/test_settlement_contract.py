@@ -1,9 +1,6 @@
 """The mirror against the contract: random trades over 2 to 8 outcomes and random logarithms, with every number equal to
-the unit.
-
-Python plays market histories on the mirror and writes the results; forge replays them on the deployed contract.
-`VPM_TEST_TRADES` sets how many trades (20,000 in a thorough run), `VPM_TEST_SEED` the seed.
-"""
+the unit. Python plays market histories on the mirror and writes the results; forge replays them on the deployed
+contract. `VPM_TEST_TRADES` sets how many trades (20,000 in a thorough run), `VPM_TEST_SEED` the seed."""
 
 from __future__ import annotations
 

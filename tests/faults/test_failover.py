@@ -1,9 +1,6 @@
 """PostgreSQL fails over under load: the primary dies, its synchronous standby replaces it, and every daemon continues
 without a restart, with the one `DATABASE_URL` that names both. Nothing acknowledged is lost, nothing is doubled, and
-the index equals the contracts afterwards.
-
-`VPM_TEST_LONG=1` does it ten times, each with two new servers.
-"""
+the index equals the contracts afterwards. `VPM_TEST_LONG=1` does it ten times, each with two new servers."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
-"""An event loop in virtual time, and the processes that live in it.
-
-A process is a context variable, which all its tasks inherit. Killing a process drops all its callbacks between two
-steps of the loop and so between two awaits. No `finally` and no `except` runs, as with SIGKILL.
-"""
+"""An event loop in virtual time, and the processes that live in it. A process is a context variable, which all its
+tasks inherit. Killing a process drops all its callbacks between two steps of the loop and so between two awaits. No
+`finally` and no `except` runs, as with SIGKILL."""
 
 from __future__ import annotations
 

@@ -1,9 +1,7 @@
 """An attacker with the pool's own arithmetic against markets at their cap: 10,000 attacks without arbitrage, and as
-many where every block is arbitraged, on all kinds of market. None earns.
-
-An attack is judged by its mean over many courses of the price, which is uncertain, so the best ones are tried again on
-many more courses from another seed. `VPM_TEST_SEED` sets the seed; VPM_TEST_LONG=1 uses forty times as many courses.
-"""
+many where every block is arbitraged, on all kinds of market. None earns. An attack is judged by its mean over many
+courses of the price, which is uncertain, so the best ones are tried again on many more courses from another seed.
+`VPM_TEST_SEED` sets the seed; VPM_TEST_LONG=1 uses forty times as many courses."""
 
 from __future__ import annotations
 

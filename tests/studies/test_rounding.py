@@ -1,7 +1,5 @@
-"""Rounding: the bounds of docs/mechanism.md, and the largest error that a search with a seed finds.
-
-The arithmetic is that of the mirrors, which other tests hold to the contracts to the unit.
-"""
+"""Rounding: the bounds of docs/mechanism.md, and the largest error that a search with a seed finds. The arithmetic is
+that of the mirrors, which other tests hold to the contracts to the unit."""
 
 from __future__ import annotations
 

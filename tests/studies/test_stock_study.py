@@ -1,8 +1,6 @@
-"""What bettors, the seed and the last bettor can expect on the deployed terms.
-
-Markets are played from fixed seeds through the mirror of the contract; docs/fairness.md has the tables over more of
-them. The bounds leave room for chance, but a seed of 10 at kappa 30 would miss them.
-"""
+"""What bettors, the seed and the last bettor can expect on the deployed terms. Markets are played from fixed seeds
+through the mirror of the contract; docs/fairness.md has the tables over more of them. The bounds leave room for chance,
+but a seed of 10 at kappa 30 would miss them."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
-"""No book of an agent market offers a sure dollar after the fee.
-
-A search climbs over books and attacks at once, over the real mirror and from a fixed seed; docs/decisions/0007 has what
-it found. Short by default; `VPM_TEST_LONG=1` searches twenty-five times as many books.
-"""
+"""No book of an agent market offers a sure dollar after the fee. A search climbs over books and attacks at once, over
+the real mirror and from a fixed seed; docs/decisions/0007 has what it found. Short by default; `VPM_TEST_LONG=1`
+searches twenty-five times as many books."""
 
 from __future__ import annotations
 

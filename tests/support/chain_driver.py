@@ -59,11 +59,9 @@ class ChainDriver(Generic[K]):
     @contextmanager
     def held(self, block_seconds: int | None = None) -> Iterator[None]:
         """Mine only on request within the context, and mine a block when it ends. block_seconds: the interval of a
-        chain with interval mining; None for one that automines.
-
-        Reorgs and snapshots need this while other programs send transactions: a block that the node made at that time
-        would leave accounts whose transactions are in no block.
-        """
+        chain with interval mining; None for one that automines. Reorgs and snapshots need this while other programs
+        send transactions: a block that the node made at that time would leave accounts whose transactions are in no
+        block."""
         mining: tuple[str, object, object] = ("evm_setAutomine", False, True)
         if block_seconds is not None:
             mining = ("evm_setIntervalMining", 0, block_seconds)

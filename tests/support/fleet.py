@@ -1,8 +1,6 @@
-"""A whole service for fault tests: PostgreSQL, two chains behind proxies, and several of each daemon.
-
-A daemon that dies is restarted after a second, as by systemd or Kubernetes; one that a test keeps down stays down until
-the test starts it. Everything listens on 127.0.0.1 and ends with the fleet.
-"""
+"""A whole service for fault tests: PostgreSQL, two chains behind proxies, and several of each daemon. A daemon that
+dies is restarted after a second, as by systemd or Kubernetes; one that a test keeps down stays down until the test
+starts it. Everything listens on 127.0.0.1 and ends with the fleet."""
 
 from __future__ import annotations
 

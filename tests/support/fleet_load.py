@@ -1,8 +1,6 @@
-"""Bettors on all three surfaces during a fault test, through any API process that responds.
-
-A bettor behaves as the specifications ask: after an unknown outcome it sends the same body again, and never signs a new
-bet instead. `fleet_checks` compares its final response with the chains and the ledger.
-"""
+"""Bettors on all three surfaces during a fault test, through any API process that responds. A bettor behaves as the
+specifications ask: after an unknown outcome it sends the same body again, and never signs a new bet instead.
+`fleet_checks` compares its final response with the chains and the ledger."""
 
 from __future__ import annotations
 

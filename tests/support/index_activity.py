@@ -1,8 +1,6 @@
-"""A busy history on real contracts: random traffic on a local chain, some of which reverts.
-
-Each `step` sends a handful of transactions and mines them into one block; the chain must mine on demand. Accounts are
-impersonated, so only token authorizations need keys.
-"""
+"""A busy history on real contracts: random traffic on a local chain, some of which reverts. Each `step` sends a handful
+of transactions and mines them into one block; the chain must mine on demand. Accounts are impersonated, so only token
+authorizations need keys."""
 
 from __future__ import annotations
 

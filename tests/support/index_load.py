@@ -1,9 +1,6 @@
 """A chain full of events, made quickly: histories of stock and agent markets from `index_world`, emitted by stand-ins
-for the contracts and the token.
-
-A stand-in logs what its call data says, and calls the others with theirs, so a block of a hundred events costs one
-transaction.
-"""
+for the contracts and the token. A stand-in logs what its call data says, and calls the others with theirs, so a block
+of a hundred events costs one transaction."""
 
 from __future__ import annotations
 

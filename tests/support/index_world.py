@@ -1,9 +1,7 @@
 """A chain's contracts in memory: transactions go in, and exactly the logs that our contracts would emit come out.
-
 Books, payouts and prices come from `core.stock` and `core.agent`, which other tests compare with the contracts; ids,
 vintages and the order of events follow the contracts' sources. A transaction that would revert returns None. The state
-is cheap to copy, so a chain can go back to any of its blocks.
-"""
+is cheap to copy, so a chain can go back to any of its blocks."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
-"""A key service on this machine, as its documents describe it: AWS KMS, with real keys.
-
-moto has a KMS too, but its Sign takes a digest for a message and hashes it again (getmoto/moto, pull request 10202), so
-its signatures fit no transaction.
-"""
+"""A key service on this machine, as its documents describe it: AWS KMS, with real keys. moto has a KMS too, but its
+Sign takes a digest for a message and hashes it again (getmoto/moto, pull request 10202), so its signatures fit no
+transaction."""
 
 from __future__ import annotations
 

@@ -1,7 +1,5 @@
-"""The PostgreSQL of a test run: `python -m tests.support.shared_postgres FOLDER OWNER`.
-
-It prints the server's URL, and stops the server on SIGTERM or when the process OWNER has ended.
-"""
+"""The PostgreSQL of a test run: `python -m tests.support.shared_postgres FOLDER OWNER`. It prints the server's URL, and
+stops the server on SIGTERM or when the process OWNER has ended."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
-"""The shapes that docs/spec describes, read from its tables and sentences, and a check of responses against them.
-
-A field without a type in the text may have any type but must be there; one with a type may be null only where the text
-says so.
-"""
+"""The shapes that docs/spec describes, read from its tables and sentences, and a check of responses against them. A
+field without a type in the text may have any type but must be there; one with a type may be null only where the text
+says so."""
 
 from __future__ import annotations
 

@@ -1,9 +1,7 @@
-"""Writes histories, with what the model expects of every step, for `HistoryReplay.sol` to replay on the contract.
-
-A history is a run of 256-bit words: its number, kappa, fee, seed and cap of a side, then steps, each an opcode and
-its arguments. A file is `abi.encode(uint256[][])` of some histories. The opcodes and layouts here and in
-`HistoryReplay.sol` are one format; change them together.
-"""
+"""Writes histories, with what the model expects of every step, for `HistoryReplay.sol` to replay on the contract. A
+history is a run of 256-bit words: its number, kappa, fee, seed and cap of a side, then steps, each an opcode and its
+arguments. A file is `abi.encode(uint256[][])` of some histories. The opcodes and layouts here and in
+`HistoryReplay.sol` are one format; change them together."""
 
 from __future__ import annotations
 

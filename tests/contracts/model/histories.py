@@ -1,8 +1,6 @@
-"""Random market histories: everything that happens to one market, block by block, from its seed to its last payout.
-
-A history is a list of steps with concrete numbers, so that contract, mirror and model can each run through exactly the
-same one. The generator asks the model for the edges (headroom, the last unpaid winner) and goes there often.
-"""
+"""Random market histories: everything that happens to one market, block by block, from its seed to its last payout. A
+history is a list of steps with concrete numbers, so that contract, mirror and model can each run through exactly the
+same one. The generator asks the model for the edges (headroom, the last unpaid winner) and goes there often."""
 
 from __future__ import annotations
 

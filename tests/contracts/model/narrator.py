@@ -1,8 +1,6 @@
-"""Leads the model through a history and yields the events a contract would emit, with the model's own numbers.
-
-The chain is lazier than the model: it computes a finished vintage only when the market is next touched. The narrator
-knows which vintage still waits for that, so the events come in the chain's order.
-"""
+"""Leads the model through a history and yields the events a contract would emit, with the model's own numbers. The
+chain is lazier than the model: it computes a finished vintage only when the market is next touched. The narrator knows
+which vintage still waits for that, so the events come in the chain's order."""
 
 from __future__ import annotations
 
