@@ -52,7 +52,6 @@ class Fleet:
             self._keeping.append(asyncio.create_task(self._keep(name)))
 
     async def _keep(self, name: str) -> None:
-        """Start the process again whenever it ends, as an init system would."""
         while not self.stopping:
             await self._live(name)
             await asyncio.sleep(self.dice.uniform(*RESTART_SECONDS))

@@ -174,7 +174,6 @@ class SimulatedDatabase:
             return end.value
 
     def _ended(self, link: _Link | None) -> None:
-        """Let statements continue that may have waited for the transaction that ended."""
         if link is None or link.may_notify:
             self._dirty = True
         if link is not None:

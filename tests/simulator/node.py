@@ -52,7 +52,6 @@ WELL = Mood()
 
 
 def moody(dice: random.Random, roughness: float) -> Mood:
-    """Draw a new mood. A bad mood is bad in one or two ways."""
     if dice.random() > roughness:
         return Mood(lag=dice.choice((0, 0, 0, 1)))
     made = Mood(lag=dice.choice((0, 0, 1, 2, 3)))

@@ -56,7 +56,6 @@ class AgentJudge(Judge[Truth, PaidBet]):
                     self.judgement.against(sentence, f"{found[0]} {what}")
 
     def _bet(self, bet: PaidBet) -> Any:
-        """Check that an accepted bet is there once, as it was paid for, and a refused one is not."""
         about = f"{bet.key} of {bet.wallet.address} for {bet.amount}: {'; '.join(bet.answers[-6:])}"
         identity = self.truth.stake_of(bet.wallet.address, bet.key)
         stake = None if identity == 0 else self.truth.stake(identity)

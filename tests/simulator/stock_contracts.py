@@ -96,7 +96,6 @@ class StockTruth(ChainTruth):
         return list(self.read(self.call("positionsOf", market, 0, _MANY)))
 
     def due(self, position: int) -> int:
-        """Return what a delivery would send now."""
         *_, total, _deliverable = self.read(self.call("settlement", position))
         return int(total)
 

@@ -25,7 +25,6 @@ class StockJudge(Judge[StockTruth, RelayedBet]):
         self._payouts(ledger)
 
     def _bet(self, bet: RelayedBet, ledger: Ledger) -> None:
-        """Check that an accepted bet is there once, as signed, and a refused one is not."""
         about = f"{bet.nonce} of {bet.wallet.address} for {bet.amount}: {'; '.join(bet.answers[-6:])}"
         owner = bet.wallet.address.lower()
         entries = ledger.by_authorization.get((owner, bet.nonce), [])

@@ -103,7 +103,6 @@ class Buyer:
         return await self._door.get(self.named(path), query=known, ip=ip)
 
     def named(self, path: str) -> str:
-        """Return a path with market names replaced by ids."""
         return _NAMED.sub(self._id, path)
 
     async def post(

@@ -27,7 +27,6 @@ SECONDS = 120
 
 
 def environment() -> dict[str, str]:
-    """Return the environment without proxies, since the service is on this machine."""
     return {name: value for name, value in os.environ.items() if "proxy" not in name.lower()}
 
 

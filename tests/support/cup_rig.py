@@ -230,7 +230,6 @@ class Cup:
 
     @asynccontextmanager
     async def _database(self) -> AsyncIterator[Connection]:
-        """Hold the one connection, for one query or task at a time."""
         async with self._free:
             yield self._connection
 

@@ -36,8 +36,6 @@ async def messages(response: aiohttp.ClientResponse) -> AsyncIterator[Message]:
 
 @dataclass
 class Following:
-    """A reader of a wallet's stream that resumes after every break with `Last-Event-ID`."""
-
     url: str
     wallet: str
     events: list[Any] = field(default_factory=list)

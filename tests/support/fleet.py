@@ -153,7 +153,6 @@ class Fleet:
         self.running[name] = start_process(plan, self.folder / f"{name}.log")
 
     def kill(self, name: str) -> None:
-        """Kill the daemon with SIGKILL; it is restarted automatically."""
         self.ready_file(name).unlink(missing_ok=True)
         self.running[name].kill()
 
@@ -167,7 +166,6 @@ class Fleet:
         )
 
     async def watch(self) -> None:
-        """Restart processes that ended, until cancelled."""
         while True:
             for name, process in list(self.running.items()):
                 if name not in self.kept_down and not process.alive():

@@ -179,7 +179,6 @@ class Load:
     async def insist(
         self, promise: Promise, path: str, body: Any, refusals: frozenset[str], headers: Mapping[str, str] | None = None
     ) -> None:
-        """Repeat the same body until the response is definite."""
         promise.request, promise.busy = (path, body, refusals, headers), True
         began = time.monotonic()
         try:

@@ -23,7 +23,6 @@ async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
 
 
 async def dripping(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Send endless headers, a byte at a time."""
     writer.write(b"HTTP/1.1 200 OK\r\nX-Slow: ")
     while True:
         writer.write(b"a")
@@ -39,7 +38,6 @@ async def endless(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -
 
 
 async def bomb(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Send a small body that decompresses to a huge one."""
     writer.write(b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 10\r\n\r\nnot a gzip")
     await writer.drain()
 

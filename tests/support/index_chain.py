@@ -79,7 +79,6 @@ class SimChain:
         return self._append(world, landed, emitted)
 
     def drop(self, depth: int) -> list[Tx]:
-        """Remove the last `depth` blocks, and return their transactions."""
         gone = self.blocks[-depth:]
         del self.blocks[-depth:]
         return [tx for block in gone for tx in block.txs]

@@ -149,8 +149,6 @@ class Rig:
         await self.until(lambda: self.rows("SELECT 1 FROM outbox_lane WHERE status = 'ready'"), "the relayer")
 
     async def until(self, holds: Callable[[], T], what: str, seconds: float = PATIENCE) -> T:
-        """Wait like `waiting.until` while every daemon is alive. If one is not, fail with its last output."""
-
         def asked() -> T:
             for name, process in self.daemons.items():
                 assert process.alive(), f"{name} ended: {self.tail(name)}"
@@ -168,7 +166,6 @@ class Rig:
 
 
 async def run_job(env: Mapping[str, str], job: str, *, dry_run: bool = False) -> RunReport:
-    """Run one of the keeper's jobs in this process."""
     settings = Settings.model_validate({k: v for k, v in env.items() if k in _aliases(Settings)})
     how = KeeperSettings.model_validate({k: v for k, v in env.items() if k in _aliases(KeeperSettings)})
     async with open_keeper(settings, how) as keeper:

@@ -144,7 +144,6 @@ async def typescript_client(url: str) -> AsyncIterator[tuple[list[dict[str, Any]
 
 @asynccontextmanager
 async def inspector_1(url: str) -> AsyncIterator[tuple[list[dict[str, Any]], Call]]:
-    """Return the command of `inspector --cli` of @modelcontextprotocol/inspector 1, on the TypeScript SDK 1."""
     command = [node(), str(INSPECTOR_1), "--cli", url, "--transport", "http"]
     # It reads its own version from there.
     ask = partial(_inspected, command, cwd=INSPECTOR_1.parent)
@@ -212,5 +211,4 @@ def node() -> str:
 
 
 def without_proxies() -> dict[str, str]:
-    """Return the environment without proxies, as the service is on this machine."""
     return {name: value for name, value in os.environ.items() if "proxy" not in name.lower()}

@@ -46,12 +46,10 @@ class Pair:
             wait(lambda: connection.execute(query.encode()).fetchall(), "the standby to follow", seconds)
 
     def fail_over(self) -> None:
-        """Kill the primary and promote the standby."""
         self.running.kill()
         self._standby("SELECT pg_promote()")
 
     def hold_back(self) -> None:
-        """Let the standby receive changes without showing them."""
         self._standby("SELECT pg_wal_replay_pause()")
 
     def let_go(self) -> None:

@@ -86,7 +86,6 @@ class Rig:
         await self.ask("anvil_mine", hex(blocks))
 
     async def fork(self, snapshot: object, blocks: int) -> None:
-        """Replace the blocks made since the snapshot (`evm_snapshot`) by this many empty ones."""
         await self.ask("evm_revert", snapshot)
         await self.ask("anvil_dropAllTransactions")
         await self.ask("evm_increaseTime", 5)

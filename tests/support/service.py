@@ -45,7 +45,6 @@ class Service(Generic[C]):
         self.env = {**self.env, **env}
 
     def start(self, *names: str, **env: str) -> None:
-        """Start these daemons concurrently; return when each is ready."""
         for name in names:
             ready = self._ready_file(name)
             ready.unlink(missing_ok=True)

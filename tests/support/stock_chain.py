@@ -117,7 +117,6 @@ class StockChain(ChainDriver[StockContracts]):
         return StockBet(**{**values, **changes})
 
     def signed(self, wallet: Wallet, bet: StockBet) -> dict[str, Any]:
-        """Return the relay's body, signed by a library that does not use our digest."""
         typed = bet.typed_data(self.deployment.token("USDG"))
         message = encode_typed_data(full_message={**typed, "message": _as_integers(typed["message"])})
         signature = Account.sign_message(message, wallet.private_key).signature
