@@ -41,14 +41,15 @@ class Batcher(Generic[Q, A]):
         return await answer
 
     async def _run(self) -> None:
+        batch: list[tuple[Q, asyncio.Future[A]]] = []
         try:
             while self._waiting:
                 batch, self._waiting = self._waiting[: self._most], self._waiting[self._most :]
                 await self._answer(batch)
-        finally:
+        finally:  # if the process is ending, callers must not wait forever
             left, self._waiting = self._waiting, []
-            for _, answer in left:
-                answer.cancel()
+            for _, answer in (*batch, *left):
+                answer.cancel()  # no effect on a call that has its answer
 
     async def _answer(self, batch: Sequence[tuple[Q, asyncio.Future[A]]]) -> None:
         given: Sequence[A | Exception]
@@ -56,10 +57,6 @@ class Batcher(Generic[Q, A]):
             given = await self._work([asked for asked, _ in batch])
         except Exception as error:
             given = [error] * len(batch)
-        except BaseException:  # the process is ending: callers must not wait forever
-            for _, answer in batch:
-                answer.cancel()
-            raise
         for (_, answer), each in zip(batch, given, strict=True):
             if answer.done():
                 continue

@@ -42,9 +42,6 @@ class WheelMarket:
     short: str
     outcomes: tuple[WheelOutcome, ...]
 
-    def winner(self, pocket: int) -> WheelOutcome:
-        return next(outcome for outcome in self.outcomes if pocket in outcome.pockets)
-
 
 _ALL: Final = frozenset(range(POCKETS))
 _ZERO: Final = frozenset({0})

@@ -37,14 +37,6 @@ class Round:
     answer: int
     updated_at: int
 
-    @property
-    def phase(self) -> int:
-        return self.id >> 64
-
-    @property
-    def number(self) -> int:
-        return self.id & (2**64 - 1)
-
 
 @dataclass(frozen=True, slots=True)
 class FeedHead:
