@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, TypeAlias, get_type_hints
 
 import msgspec
@@ -43,12 +43,8 @@ class Layout:
     data_bytes: int | None
     least_data_bytes: int
     topics_bytes: int
-    name: str = field(init=False)
-    topic: bytes = field(init=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "name", self.entry["name"])
-        object.__setattr__(self, "topic", bytes(event_abi_to_log_topic(self.entry)))
+    name: str
+    topic: bytes
 
     def fits(self, topics: bytes, data: bytes) -> bool:
         if len(topics) != self.topics_bytes:
@@ -76,7 +72,8 @@ def layout(
     size = sum(map(_head_words, plain)) * WORD
     topics = 1 + len(entry["inputs"]) - len(plain)
     made = _decoder(entry, decode) if isinstance(decode, type) else decode
-    return Layout(entry, made, entity, None if any(map(_is_dynamic, plain)) else size, size, topics * WORD)
+    exact, topic = None if any(map(_is_dynamic, plain)) else size, event_abi_to_log_topic(entry)
+    return Layout(entry, made, entity, exact, size, topics * WORD, entry["name"], topic)
 
 
 def _decoder(entry: ABIEvent, event: type[msgspec.Struct]) -> Decoder:
