@@ -16,7 +16,7 @@ from api.cup.download import Download
 from api.cup.mcp import cup_mcp
 from api.cup.service import CupService, ServiceMethod
 from api.limits import RequestQuota, caller_ip
-from api.operations import Answers, Body, DocumentedAnswer, Handler, Operation, Surface
+from api.operations import Answers, Body, DocumentedAnswer, Operation, Surface
 from api.problems import Problem
 from api.requests import read_json, read_path, read_query, validated_body
 from core.config import Settings
@@ -48,7 +48,7 @@ async def cup_surface(context: Context) -> AsyncIterator[Surface]:
     def error_body(problem: Problem, _request_id: str) -> Mapping[str, Any]:
         return service.error(problem)
 
-    rest = RestHandlers(settings, service)
+    rest = Rest(settings, service)
     download = Download(settings, service, context.limits, context.read_url)
     quota = RequestQuota(context.limits, settings, _answers.refusal("`rate_limited`", 429))
     operations = quota.counted(_operations(rest, service, download))
@@ -83,34 +83,62 @@ _answers = Answers(
 )
 
 
-def _get(
-    path: str, handler: Handler, summary: str, model: type[Body], errors: Mapping[int, str] | None = None, **more: Any
-) -> Operation:
-    usual = (409, 503) if "query" not in more and "path_parameters" not in more else (400, 409, 503)
-    answers = _answers("Cached for a few seconds.", model, *usual, errors=errors)
-    return Operation("GET", f"{BASE}{path}", handler, summary, answers, **more)
+class Rest:
+    """Declares operations that call the service. A handler checks that the tournament is open before it reads the
+    request."""
+
+    def __init__(self, settings: Settings, service: CupService) -> None:
+        self._settings = settings
+        self._service = service
+
+    def get(
+        self,
+        path: str,
+        method: ServiceMethod[R, B],
+        read: Callable[[web.Request], R],
+        summary: str,
+        model: type[B],
+        errors: Mapping[int, str] | None = None,
+        cache: str = FOR_READS,
+        **more: Any,
+    ) -> Operation:
+        async def handle(request: web.Request) -> web.StreamResponse:
+            self._service.require_open()
+            return json_response(await self._service.answer(method, read(request), ANONYMOUS), cache_control=cache)
+
+        usual = (409, 503) if "query" not in more and "path_parameters" not in more else (400, 409, 503)
+        answers = _answers("Cached for a few seconds.", model, *usual, errors=errors)
+        return Operation("GET", f"{BASE}{path}", handle, summary, answers, **more)
+
+    def query(
+        self, path: str, method: ServiceMethod[M, B], query: type[M], summary: str, model: type[B], **more: Any
+    ) -> Operation:
+        return self.get(path, method, lambda request: read_query(request, query), summary, model, query=query, **more)
+
+    def post(
+        self,
+        path: str,
+        method: ServiceMethod[M, B],
+        asked: type[M],
+        summary: str,
+        description: str,
+        model: type[B],
+        *usual: int,
+        errors: Mapping[int, str] | None = None,
+    ) -> Operation:
+        async def handle(request: web.Request) -> web.StreamResponse:
+            self._service.require_open()
+            body = validated_body(asked, await read_json(request, limit=BODY_LIMIT, exact=True))
+            answer = await self._service.answer(method, body, caller_ip(request, self._settings))
+            return json_response(answer, cache_control=NO_STORE)
+
+        answers = _answers("Done, or simulated.", model, 400, 409, 413, 415, 429, 503, *usual, errors=errors)
+        return Operation("POST", f"{BASE}{path}", handle, summary, answers, description=description, body=asked)
 
 
-def _post(
-    rest: RestHandlers,
-    path: str,
-    method: ServiceMethod[M, B],
-    asked: type[M],
-    summary: str,
-    description: str,
-    model: type[Body],
-    *usual: int,
-    errors: Mapping[int, str] | None = None,
-) -> Operation:
-    answers = _answers("Done, or simulated.", model, 400, 409, 413, 415, 429, 503, *usual, errors=errors)
-    handler = rest.post(method, asked)
-    return Operation("POST", f"{BASE}{path}", handler, summary, answers, description=description, body=asked)
-
-
-def _operations(rest: RestHandlers, service: CupService, download: Download) -> tuple[Operation, ...]:
+def _operations(rest: Rest, service: CupService, download: Download) -> tuple[Operation, ...]:
     return (
-        _post(
-            rest,
+        rest.post(
             "/wallet",
             service.claim,
             requests.WalletRequest,
@@ -119,25 +147,27 @@ def _operations(rest: RestHandlers, service: CupService, download: Download) -> 
             "wallets a day per address, 1,000 a day per network, 5,000 an hour in total.",
             bodies.ClaimBody,
         ),
-        _get(
+        rest.get(
             "/wallet/{address}",
-            rest.get(service.wallet, partial(read_path, model=requests.WalletPath)),
+            service.wallet,
+            partial(read_path, model=requests.WalletPath),
             "A wallet's balance and positions",
             bodies.WalletBody,
             path_parameters=requests.WalletPath,
             description="All amounts are 0 for a wallet that never claimed.",
         ),
-        _get(
+        rest.query(
             "/markets",
-            rest.query(service.markets, requests.MarketsQuery),
+            service.markets,
+            requests.MarketsQuery,
             "Open paper markets",
             bodies.MarketsBody,
-            query=requests.MarketsQuery,
             description="Earliest `deadlineAt` first: trading ends then, before the deciding reading is taken.",
         ),
-        _get(
+        rest.get(
             "/markets/{slug}/quote",
-            rest.get(service.quote, read_quote),
+            service.quote,
+            read_quote,
             "Quote a stake",
             bodies.QuoteBody,
             {
@@ -148,8 +178,7 @@ def _operations(rest: RestHandlers, service: CupService, download: Download) -> 
             path_parameters=requests.MarketPath,
             query=requests.QuoteQuery,
         ),
-        _post(
-            rest,
+        rest.post(
             "/trade",
             service.trade,
             requests.TradeRequest,
@@ -165,30 +194,28 @@ def _operations(rest: RestHandlers, service: CupService, download: Download) -> 
                 503: _HALTED,
             },
         ),
-        _get(
+        rest.query(
             "/leaderboard",
-            rest.query(service.board, requests.BoardQuery),
+            service.board,
+            requests.BoardQuery,
             "Realized profit, ranked",
             bodies.BoardBody,
-            query=requests.BoardQuery,
             description="For all time, or for the profit realized in one ISO week (UTC). On a tie the wallet that got "
             "there first ranks first.",
         ),
-        _get(
-            "/getting-started", rest.get(service.getting_started, lambda _: None), "Onboarding guide", bodies.GuideBody
-        ),
-        _get(
+        rest.get("/getting-started", service.getting_started, lambda _: None, "Onboarding guide", bodies.GuideBody),
+        rest.query(
             "/roulette",
-            rest.query(service.round, requests.RoundQuery, "public, max-age=1"),
+            service.round,
+            requests.RoundQuery,
             "The live roulette round",
             bodies.RouletteRoundBody,
-            {503: "`no_round`: the first round has not opened; or `unavailable`."},
-            query=requests.RoundQuery,
+            errors={503: "`no_round`: the first round has not opened; or `unavailable`."},
+            cache="public, max-age=1",
             description="42 markets with their pools, the commitment, and past rounds with seed and beacon. The pools "
             "may be half a second old, but include all bets of the `wallet` in the query. Cached for a second.",
         ),
-        _post(
-            rest,
+        rest.post(
             "/roulette/bet",
             service.bet,
             requests.BetRequest,
@@ -206,8 +233,7 @@ def _operations(rest: RestHandlers, service: CupService, download: Download) -> 
                 503: f"`no_round`: the first round has not opened; {_HALTED}",
             },
         ),
-        _post(
-            rest,
+        rest.post(
             "/agent/enroll",
             service.enrol,
             requests.EnrolRequest,
@@ -233,34 +259,6 @@ def _operations(rest: RestHandlers, service: CupService, download: Download) -> 
             "The last line has the number of lines before it.",
         ),
     )
-
-
-class RestHandlers:
-    """Makes handlers of the service's methods. A handler checks that the tournament is open before it reads the
-    request."""
-
-    def __init__(self, settings: Settings, service: CupService) -> None:
-        self._settings = settings
-        self._service = service
-
-    def get(self, method: ServiceMethod[R, B], read: Callable[[web.Request], R], cache: str = FOR_READS) -> Handler:
-        async def handle(request: web.Request) -> web.StreamResponse:
-            self._service.require_open()
-            return json_response(await self._service.answer(method, read(request), ANONYMOUS), cache_control=cache)
-
-        return handle
-
-    def query(self, method: ServiceMethod[M, B], model: type[M], cache: str = FOR_READS) -> Handler:
-        return self.get(method, lambda request: read_query(request, model), cache)
-
-    def post(self, method: ServiceMethod[M, B], model: type[M]) -> Handler:
-        async def handle(request: web.Request) -> web.StreamResponse:
-            self._service.require_open()
-            asked = validated_body(model, await read_json(request, limit=BODY_LIMIT, exact=True))
-            body = await self._service.answer(method, asked, caller_ip(request, self._settings))
-            return json_response(body, cache_control=NO_STORE)
-
-        return handle
 
 
 def read_quote(request: web.Request) -> tuple[str, requests.QuoteQuery]:
