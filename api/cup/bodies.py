@@ -14,8 +14,7 @@ from msgspec import Meta as Described
 
 from api.operations import Body
 from core.agent.book import Book
-from core.cup import PaperStatus, betting, wheel
-from core.cup.amounts import number_of, percent
+from core.cup import PaperStatus, betting, number_of, percent, wheel
 from core.cup.betting import BetReceipt, PlacedBet, RoundTotals
 from core.cup.board import Board
 from core.cup.books import PaperMarket, PaperPosition, Summary

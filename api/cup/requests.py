@@ -15,8 +15,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from pydantic.alias_generators import to_camel
 
 from api.requests import WHOLE
-from core.cup import rounds, wheel
-from core.cup.amounts import MAX_CENTS, cents_of, text_of
+from core.cup import MAX_CENTS, cents_of, rounds, text_of, wheel
 from core.cup.board import is_week
 from core.hexadecimal import bytes_of, hex_of
 from core.signatures import message_hash, recover

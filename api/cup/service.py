@@ -23,8 +23,7 @@ from api.limits import RateLimits, network
 from api.operations import Body, Json
 from api.problems import Problem, invalid_part, unavailable
 from core.config import Settings
-from core.cup import Refusal, betting, board, books, ledger, rounds, trading
-from core.cup.amounts import MAX_CENTS, number_of
+from core.cup import MAX_CENTS, Refusal, betting, board, books, ledger, number_of, rounds, trading
 from core.cup.ledger import snapshot, wallet_account
 from core.cup.trading import PaperOrder, PaperReceipt
 from core.db.engine import Connection, ConnectionPool

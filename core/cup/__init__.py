@@ -1,13 +1,15 @@
-"""The paper tournament. Amounts are integer cents of pUSDC, and only `ledger` moves them.
+"""The paper tournament. Amounts are integer cents of pUSDC inside, and exact decimals with at most two places outside.
 
-`amounts` and `wheel` are pure. Functions of the other modules take a connection in autocommit and open their own
-transaction.
+Only `ledger` moves amounts. Functions that take a connection in autocommit open their own transaction.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from decimal import Decimal
+from typing import Any, Final, Literal
+
+from core.money import decimal_text, json_number, units_from_decimal, units_from_text
 
 # The status of a position or a bet on a round.
 PaperStatus = Literal["open", "won", "lost", "refunded"]
@@ -22,3 +24,35 @@ class Refusal(Exception):
         self.code = code
         self.message = message
         self.extra = dict(extra or {})
+
+
+# ---------------------------------------------------------------- amounts
+
+DECIMALS: Final = 2
+CLAIM_CENTS: Final = 10_000 * 100
+# More paper than all wallets could ever hold; keeps every sum within a bigint.
+MAX_CENTS: Final = 10**13
+
+
+def cents_of(value: object) -> int:
+    """Return the cents of a JSON number or a plain decimal text; raise ValueError for any other value. A float is read
+    as the shortest decimal that converts back to it."""
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal | str):
+        raise ValueError("The amount is not a number.")
+    if isinstance(value, str):
+        return units_from_text(value, DECIMALS)
+    return units_from_decimal(Decimal(repr(value)) if isinstance(value, float) else Decimal(value), DECIMALS)
+
+
+def text_of(cents: int) -> str:
+    """Format cents as in the Size line of a signed message, without trailing zeros: "25", "25.5", "25.05"."""
+    return decimal_text(cents, DECIMALS)
+
+
+def number_of(cents: int) -> Decimal:
+    return json_number(cents, DECIMALS)
+
+
+def percent(part: int, whole: int) -> Decimal:
+    """Return part / whole as a percentage with two decimals, rounded to nearest, halves up; 0 if `whole` is 0."""
+    return json_number((part * 20_000 + whole) // (2 * whole) if whole else 0, 2)

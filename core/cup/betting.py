@@ -9,8 +9,7 @@ from decimal import Decimal
 
 from psycopg.errors import UniqueViolation
 
-from core.cup import PaperStatus, Refusal, ledger, rounds, wheel
-from core.cup.amounts import number_of, text_of
+from core.cup import PaperStatus, Refusal, ledger, number_of, rounds, text_of, wheel
 from core.cup.ledger import require_may_trade, round_account, wallet_account
 from core.cup.rounds import RouletteRound
 from core.cup.trading import WalletBusy, require_funds

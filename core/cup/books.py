@@ -19,8 +19,7 @@ from core.agent.book import Book
 from core.agent.document import Specification, listed_document
 from core.agent.words import OutcomeWords
 from core.contracts.statuses import AgentMarketStatus, MarketKind
-from core.cup import PaperStatus, Refusal
-from core.cup.amounts import CLAIM_CENTS
+from core.cup import CLAIM_CENTS, PaperStatus, Refusal
 from core.cup.ledger import balance, market_account, open_account, snapshot, wallet_account
 from core.db.engine import Connection
 

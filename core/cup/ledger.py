@@ -12,8 +12,7 @@ from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
-from core.cup import Refusal
-from core.cup.amounts import CLAIM_CENTS
+from core.cup import CLAIM_CENTS, Refusal
 from core.db.engine import Connection
 
 MINT = "mint"

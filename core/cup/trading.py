@@ -11,8 +11,7 @@ import psycopg
 from psycopg.errors import UniqueViolation
 
 from core.agent.book import Book
-from core.cup import Refusal, books, ledger
-from core.cup.amounts import number_of, text_of
+from core.cup import Refusal, books, ledger, number_of, text_of
 from core.cup.books import PaperMarket
 from core.db.engine import Connection
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from core.contracts.statuses import AgentMarketStatus
-from core.cup.amounts import CLAIM_CENTS
+from core.cup import CLAIM_CENTS
 from core.cup.ledger import wallet_account
 from core.db.engine import connect
 from core.hexadecimal import hex_of

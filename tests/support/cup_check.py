@@ -12,8 +12,7 @@ from psycopg.rows import dict_row
 
 from api.cup import requests
 from core.agent.book import Book
-from core.cup import board, wheel
-from core.cup.amounts import CLAIM_CENTS
+from core.cup import CLAIM_CENTS, board, wheel
 from core.cup.board import ALL_TIME, week_of
 from core.cup.books import FEE_BPS
 from core.cup.ledger import MINT, market_account, round_account, snapshot, wallet_account

@@ -22,8 +22,7 @@ from core.agent.bet import market_key
 from core.agent.book import Book
 from core.agent.document import draft_document
 from core.contracts.statuses import MarketKind
-from core.cup import wheel
-from core.cup.amounts import cents_of, percent, text_of
+from core.cup import cents_of, percent, text_of, wheel
 from core.cup.board import is_week, week_of
 from core.cup.books import FEE_BPS, is_slug, new_market, paper_book
 from core.money import to_json
