@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+from operator import attrgetter
 from typing import Any
 
 from sqlalchemy import ColumnElement, and_, or_
@@ -15,21 +17,20 @@ ACCEPTED = """CASE WHEN taken = demanded THEN p.offered ELSE div((p.offered_befo
 vintage, NULL before that is matched. Both quotients round down, so the parts of a side add up to `taken` exactly."""
 
 
+_TERMS = attrgetter(*Terms.__struct_fields__)
+_STATE = attrgetter(*[each.name for each in fields(VestedMarket)][3:])  # after terms, books and the pending vintage
+_POSITION = attrgetter(*[each.name for each in fields(Position)])
+
+
 def market_of(row: Any) -> VestedMarket:
     pending = None
     if row.pending_vintage is not None:
         pending = Vintage(row.pending_vintage, (row.pending_up, row.pending_down))
     return VestedMarket(
-        terms=Terms(*(getattr(row, name) for name in Terms.__struct_fields__)),
-        books=(Book(row.principal_up, row.acc_up), Book(row.principal_down, row.acc_down)),
-        vintage=pending,
-        winner=row.winner,
-        voided=row.voided,
-        paid_principal=row.paid_principal,
-        paid=row.paid,
-        fees=row.fees,
-        refunded=row.refunded,
-        residue_claimed=row.residue_claimed,
+        Terms(*_TERMS(row)),
+        (Book(row.principal_up, row.acc_up), Book(row.principal_down, row.acc_down)),
+        pending,
+        *_STATE(row),
     )
 
 
@@ -45,20 +46,7 @@ def vintage_of(row: Any) -> Vintage:
 
 
 def position_of(row: Any) -> Position:
-    return Position(
-        position_id=row.position_id,
-        market_id=row.market_id,
-        owner=row.owner,
-        outcome=row.outcome,
-        offered=row.offered,
-        vintage=row.vintage,
-        before=row.offered_before,
-        claimed=row.claimed,
-        refunded=row.refunded,
-        payout=row.payout,
-        fee=row.fee,
-        refund=row.refund,
-    )
+    return Position(*_POSITION(row))
 
 
 def may_be_owed() -> ColumnElement[bool]:

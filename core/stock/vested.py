@@ -106,7 +106,7 @@ class VestedMarket:
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """An entry or a seed leg. `before` is the sum of earlier offers on the same side of its vintage."""
+    """An entry or a seed leg. `offered_before` is the sum of earlier offers on the same side of its vintage."""
 
     position_id: int
     market_id: int
@@ -114,7 +114,7 @@ class Position:
     outcome: int
     offered: int
     vintage: int
-    before: int
+    offered_before: int
     claimed: bool = False
     """Its payout was sent. A losing position has none and is never claimed, even if its refund was sent."""
     refunded: bool = False
@@ -271,7 +271,7 @@ def accepted_of(position: Position, vintage: Vintage) -> int | None:
     if position.seed:
         return position.offered
     side = position.outcome
-    return share(position.before, position.offered, vintage.accepted[side], vintage.offered[side])
+    return share(position.offered_before, position.offered, vintage.accepted[side], vintage.offered[side])
 
 
 def gross_payout(market: VestedMarket, position: Position, vintage: Vintage) -> int:

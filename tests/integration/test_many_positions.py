@@ -168,7 +168,7 @@ def _position_row(each: Position, owner: bytes, ordinal: int) -> dict[str, Any]:
         "ordinal": ordinal,
         "owner": owner,
         "entered_by": owner,
-        "offered_before": each.before,
+        "offered_before": each.offered_before,
         "entered_block": each.vintage,
         "entered_at": each.vintage,
         "entry_tx": bytes(32),

@@ -74,7 +74,7 @@ def _market(random: Random, number: int, largest: Largest) -> None:
         assert vintage.accepted is not None
         for each in fresh:
             taken, demanded = vintage.accepted[each.outcome], vintage.offered[each.outcome]
-            got = share(each.before, each.offered, taken, demanded)
+            got = share(each.offered_before, each.offered, taken, demanded)
             largest.part = max(largest.part, abs(Fraction(each.offered * taken, demanded) - got))
         entered += [(each, vintage) for each in fresh]
     winners = [(each, vintage) for each, vintage in entered if each.outcome == UP]
