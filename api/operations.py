@@ -5,11 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from inspect import cleandoc
-from typing import Any, Final
+from typing import Any, Final, TypeVar, get_args
 
 import msgspec
 from aiohttp import web
+from msgspec import structs
 from prometheus_client import Counter, Histogram
 from pydantic import BaseModel
 
@@ -32,6 +34,28 @@ ErrorResponse = Callable[[web.Request, Problem], web.StreamResponse]
 class Body(msgspec.Struct, kw_only=True, rename="camel", gc=False):
     """The body of a response, or a part of one. Names are encoded in camel case, and decimals as JSON numbers with the
     same digits. Bodies have no reference cycles, so the garbage collector skips them."""
+
+
+B = TypeVar("B", bound=Body)
+
+
+def body_from(body: type[B], *sources: object, **more: Any) -> B:
+    """Build a body from `more` and, for the other fields, the sources' attributes of the same names. The first source
+    that has an attribute wins. Integers become text if the field is text."""
+    for name, is_text in _fields(body):
+        if name not in more:
+            value = next(getattr(source, name) for source in sources if hasattr(source, name))
+            more[name] = str(value) if is_text and isinstance(value, int) else value
+    return body(**more)
+
+
+@cache
+def _fields(body: type[Body]) -> list[tuple[str, bool]]:
+    return [(field.name, _is_text(field.type)) for field in structs.fields(body)]
+
+
+def _is_text(kind: object) -> bool:
+    return kind is str or any(_is_text(each) for each in get_args(kind))
 
 
 def schemas_of(bodies: Iterable[type[Body]], reference: Callable[[str], str]) -> dict[str, Schema]:

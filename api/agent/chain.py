@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -15,14 +16,14 @@ from core.log import get_logger
 log = get_logger(__name__)
 
 TOKEN_SYMBOL = "USDC"  # noqa: S105 - a currency
+RESPONSE_SECONDS = 3.0
 BALANCE_CACHE_SECONDS = 3.0
 MAX_CACHED = 10_000
 
 
 @dataclass(frozen=True, slots=True)
 class AgentContracts:
-    """The contracts of the agent markets: `settlement` holds the money, `resolver` decides outcomes, `lister` opens
-    markets."""
+    """The contracts: `settlement` holds the money, `resolver` decides outcomes, `lister` opens markets."""
 
     chain_id: int
     settlement: Contract
@@ -31,9 +32,17 @@ class AgentContracts:
     token: Contract
     token_facts: Token
 
+    @property
+    def pay_to(self) -> str:
+        return self.settlement.address
+
+    @property
+    def network(self) -> str:
+        """Return the chain's CAIP-2 name, which x402 uses from version 2 on."""
+        return f"eip155:{self.chain_id}"
+
     @classmethod
     def from_deployment(cls, deployment: Deployment) -> AgentContracts | None:
-        """Build the contracts; None before deployment."""
         if not deployment.is_deployed or "SettlementWallet" not in deployment.contracts:
             return None
         facts = deployment.token(TOKEN_SYMBOL)
@@ -50,8 +59,8 @@ class AgentContracts:
 
 @dataclass(frozen=True, slots=True)
 class PaymentFacts:
-    """The state of a payment on the chain, all from one block. `used`: the nonces that the token reports as used or
-    cancelled. `booked`: the nonces that the settlement wallet has booked."""
+    """A payment's state in one block. `used`: nonces that the token reports as used or cancelled. `booked`: nonces that
+    the settlement wallet has booked."""
 
     block: int
     timestamp: int
@@ -62,7 +71,7 @@ class PaymentFacts:
     booked: frozenset[bytes]
 
     def was_used_elsewhere(self, nonce: bytes) -> bool:
-        """Return whether an authorization was used without being booked. It was then sent without us, or cancelled."""
+        """Return whether an authorization was used without being booked: sent without us, or cancelled."""
         return nonce in self.used and nonce not in self.booked
 
 
@@ -75,8 +84,7 @@ async def read_facts(
     timeout_seconds: float,
     guess: str | None = None,
 ) -> PaymentFacts:
-    """Read the facts about a payment. Raise RpcError if no node answers. `guess`: the hash of the block that is
-    probably the newest."""
+    """Raise RpcError if no node responds. `guess`: the probable hash of the newest block."""
     owner = checksum(wallet)
     calls = [
         contracts.token.call("balanceOf", owner),
@@ -109,7 +117,6 @@ class Balances:
         self._balances: TTLCache[str, int] = TTLCache(MAX_CACHED, BALANCE_CACHE_SECONDS)
 
     async def get(self, wallet: str) -> int | None:
-        """Return the wallet's balance in token units; None if it cannot be read."""
         if self._client is None or self._contracts is None:
             return None
         if (cached := self._balances.get(wallet)) is not None:
@@ -122,3 +129,14 @@ class Balances:
             return None
         self._balances[wallet] = balance
         return balance
+
+
+async def responds(client: ChainClient | None) -> bool:
+    if client is None:
+        return False
+    try:
+        async with asyncio.timeout(RESPONSE_SECONDS):
+            await client.head(timeout_seconds=RESPONSE_SECONDS)
+    except (RpcError, TimeoutError):
+        return False
+    return True

@@ -1,12 +1,15 @@
-"""The error catalogue: status, hint and retriability by code."""
+"""The error catalogue, with status, hint and retriability by code, and the refusals when the database fails."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from contextlib import AbstractAsyncContextManager
+from functools import partial
+from typing import Any, NamedTuple
 
+from api import database
 from api.problems import Problem
+from core.db.engine import Connection, ConnectionPool
 
 RETRIABLE = frozenset({"rate_limited", "internal_error", "platform_paused"})
 # In the specification's catalogue but never sent: the 402 has a different body, and there are no deposits.
@@ -14,10 +17,7 @@ _DEPOSITS = ("deposit_above_max", "deposit_unconfirmed", "deposit_mismatch", "de
 RESERVED = frozenset({"payment_required", *_DEPOSITS})
 
 
-@dataclass(frozen=True, slots=True)
-class ErrorEntry:
-    """The status and hint of an error code."""
-
+class ErrorEntry(NamedTuple):
     status: int
     hint: str
 
@@ -60,7 +60,8 @@ CATALOGUE: Mapping[str, ErrorEntry] = {
 }
 
 WAIT = (
-    "Send the same request again until the answer has no final: false; a different bet before that may be a second one."
+    "Send the same request again until the response has no final: false; a different bet before that may be a second "
+    "one."
 )
 
 
@@ -107,3 +108,27 @@ def error_body(raised: Problem, request_id: str, docs_url: str) -> dict[str, Any
     if raised.status == 400:
         body.setdefault("issues", issues or [{"field": "request", "problem": raised.message}])
     return body
+
+
+STORAGE_SECONDS = 3.0
+STORAGE_AGAIN_SECONDS = 2
+
+
+def storage(what: str, *, seconds: float = STORAGE_SECONDS, status: int = 500) -> AbstractAsyncContextManager[None]:
+    """Limit the time of the enclosed reads of `what`. If the database fails, raise a retriable refusal."""
+    refusal = partial(problem, "internal_error", status=status, retry_after=STORAGE_AGAIN_SECONDS)
+    return database.reading(what, seconds=seconds, refusal=refusal)
+
+
+def free_connection(pool: ConnectionPool) -> AbstractAsyncContextManager[Connection]:
+    """Yield a connection of the pool. Raise 429 if none is free soon; nothing has been written by then."""
+    return database.free_connection(pool, busy)
+
+
+def busy() -> Problem:
+    return problem(
+        "rate_limited",
+        "Too many trades are being checked at the moment, and this one was not accepted.",
+        hint="Send the same request again; this does not affect a payment that was accepted before.",
+        retry_after=STORAGE_AGAIN_SECONDS,
+    )

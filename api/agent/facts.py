@@ -1,4 +1,4 @@
-"""The state of the agent markets at one moment: frozen values, no I/O.
+"""The agent markets at one moment, and the links to them: frozen values, no I/O.
 
 Amounts, weights and shares are token units (6 decimals), prices are wads, feed values have 8 decimals, and times are
 Unix seconds of the chain's clock. A market's texts are rendered from its specification; the lister writes none of them.
@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
 from functools import lru_cache
 from typing import Literal
 
@@ -31,8 +30,7 @@ BookTotals = Mapping[int, tuple[int, int, int, int]]
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """The ending of a settled market. `winner` is None if the market is void. The deciding readings and their times are
-    None if no reading decided the market."""
+    """The end of a settled market. `winner` is None if the market is void; the readings are None if none decided."""
 
     winner: int | None
     end_answer: int | None
@@ -45,8 +43,7 @@ class Ending:
 
 @dataclass(frozen=True, slots=True)
 class ListedMarket:
-    """A listed market. `volume`: all stakes on the market, fees included. `version`: a number that changes whenever the
-    market's row changes."""
+    """A listed market. `volume`: all stakes, fees included. `version`: changes whenever the market's row changes."""
 
     key: bytes
     feed: str
@@ -67,16 +64,11 @@ class ListedMarket:
         return self.words.id
 
     @property
-    def slug(self) -> str:
-        return self.words.id
-
-    @property
     def kind(self) -> MarketKind:
         return self.spec.kind
 
     @property
     def closes_at(self) -> int:
-        """Return the first second in which the market accepts no stake."""
         return self.spec.closes_at
 
     @property
@@ -93,13 +85,11 @@ class ListedMarket:
 
     @property
     def supported(self) -> bool:
-        """Return whether the service accepts bets on the market: it knows the feed, and the market's specification
-        yields its id."""
+        """Return whether bets are accepted: the service knows the feed, and the specification yields the id."""
         return self.words.verified
 
     def opens_later(self, now: int) -> bool:
-        """Return whether betting has not begun. Until it begins, the status is `closed`, the same as after betting has
-        ended."""
+        """Return whether betting has not begun. Until then, the status is `closed`, the same as after betting."""
         return self.ending is None and now < self.spec.opens_at
 
     def status(self, now: int) -> Literal["open", "closed", "resolved", "void"]:
@@ -108,7 +98,6 @@ class ListedMarket:
         return "open" if self.spec.opens_at <= now < self.closes_at else "closed"
 
     def outcome(self, side: str) -> int | None:
-        """Return the number of the outcome named `side`, or None if the market has no such outcome."""
         return next((at for at, each in enumerate(self.outcomes) if each.key == side), None)
 
     def book_of(self, totals: BookTotals) -> Book:
@@ -121,16 +110,19 @@ class ListedMarket:
     def winner(self) -> int | None:
         return None if self.ending is None else self.ending.winner
 
+    @property
+    def sort_key(self) -> tuple[int, ...]:
+        """Return the market's place in lists: earliest deadline first, then by block and log index of the listing."""
+        return (self.closes_at, *self.listed_order)
+
     def refunded(self) -> bool:
         return self.ending is not None and self.book.refunds(self.ending.winner)
 
 
 def deciding_times(market: ListedMarket, now: int) -> dict[int, int]:
-    """Map each deciding moment to the time of the reading that counts for it.
-
-    In a settled market, that is the reading that decided the market. On a pool feed, once the moment has passed, it is
-    the reading that will decide when it is recorded. On other feeds, the reading is not known in advance.
-    """
+    """Map each deciding moment to the time of the reading that counts for it: in a settled market, the one that
+    decided; on a pool feed, once the moment has passed, the one that will decide. Other feeds' readings are not known
+    in advance."""
     spec, ending, computed = market.spec, market.ending, market.words.computed
     if ending is None:
         moments = (spec.start_at, spec.ends_at) if spec.kind is MarketKind.DIRECTION else (spec.ends_at,)
@@ -177,18 +169,10 @@ class Stake:
         return None if self.ref is None else ref_text(self.ref)
 
 
-class ArrivalState(StrEnum):
-    """The state of an authorization in the index."""
-
-    PAID = "paid"
-    UNPAIRED = "unpaired"
-    CANCELED = "canceled"
-
-
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """The sum of a wallet's stakes on one outcome of an open market. If `market_key` is None, it is the sum of all the
-    wallet's settled stakes."""
+    """A wallet's stakes on one outcome of an open market, summed; if `market_key` is None, all its settled stakes, with
+    their payouts in `worth`."""
 
     market_key: bytes | None
     outcome: int
@@ -196,15 +180,13 @@ class Holding:
     amount: int
     shares: int
     worth: int
-    """The payouts of the settled stakes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """The state of an authorization in the index, with the block and transaction. `value` is None unless the
-    authorization moved money."""
+    """An authorization's state in the index. `value` is None unless the authorization moved money."""
 
-    state: ArrivalState
+    cancelled: bool
     value: int | None
     block: int
     tx: bytes
@@ -212,7 +194,7 @@ class Arrival:
 
 @dataclass(frozen=True, slots=True)
 class FeedRound:
-    """A round of a feed, with the transaction that recorded it. A `value` of zero or less is invalid."""
+    """A feed's round, with the transaction that recorded it. A `value` of zero or less is invalid."""
 
     value: int
     updated_at: int
@@ -235,25 +217,51 @@ class MarketsSnapshot:
         return self.head.timestamp
 
     def open_markets(self) -> list[ListedMarket]:
-        """Return the markets that accept bets now."""
         return [each for each in self.markets.values() if each.supported and each.status(self.now) == "open"]
 
 
+# The empty state before a contract is deployed.
 BEFORE_DEPLOYMENT = MarketsSnapshot(
     Head(0, 0, seen_at=0), stakes_paused=False, reorgs=0, markets={}, latest={}, volume_24h={}
 )
-"""The empty state before a contract is deployed."""
 
 
 @lru_cache(maxsize=4_096)
 def key_from_name(name: str) -> bytes | None:
-    """Return a market's key in the contract. `name`: the market's id or the key in hex; return None for any other
-    text."""
+    """Return a market's key from its id or the key in hex; return None for any other text."""
     if _KEY.fullmatch(name):
         return bytes_of(name)
     return market_key(name) if _ID.fullmatch(name) else None
 
 
-def has_name(market: ListedMarket, name: str) -> bool:
-    """Return whether `name` is a name of the market: the id, which is also the slug, or the key in hex."""
-    return name in (market.id, hex_of(market.key))
+@dataclass(frozen=True, slots=True)
+class Links:
+    """Links to the site, the API, the documentation and the block explorer. `explorer` is None on a local chain."""
+
+    origin: str
+    explorer: str | None
+    settlement: str
+
+    @property
+    def api(self) -> str:
+        return f"{self.origin}/api/agent/v1"
+
+    @property
+    def docs(self) -> str:
+        return f"{self.origin}/agents.txt"
+
+    @property
+    def errors(self) -> str:
+        return f"{self.origin}/errors.txt"
+
+    def app(self, market: ListedMarket) -> str:
+        return f"{self.origin}/markets/{market.id}"
+
+    def proof(self, trade_id: bytes) -> str:
+        return f"{self.api}/proof/{hex_of(trade_id)}"
+
+    def tx(self, tx: bytes) -> str | None:
+        return None if self.explorer is None else f"{self.explorer}/tx/{hex_of(tx)}"
+
+    def address(self, address: str) -> str | None:
+        return None if self.explorer is None else f"{self.explorer}/address/{address}"

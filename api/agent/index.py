@@ -1,29 +1,34 @@
-"""The agent markets. Current ones are in memory and as fresh as the index; older ones are read from the database on
-demand."""
+"""The agent markets in memory, as fresh as the index, with older ones read on demand; and the switch that says whether
+bets are accepted."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import partial
 
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from api.agent.cursors import MarketSortKey
-from api.agent.errors import problem
-from api.agent.facts import BEFORE_DEPLOYMENT, ListedMarket, MarketsSnapshot, has_name, key_from_name
+from api.agent.chain import AgentContracts, Balances
+from api.agent.errors import problem, storage
+from api.agent.facts import BEFORE_DEPLOYMENT, Links, ListedMarket, MarketsSnapshot, key_from_name
 from api.agent.rows import read_settled, read_settled_page, read_snapshot
-from api.agent.storage import storage
+from api.context import Context
 from api.followed_index import Archive, FollowedIndex
 from core.agent.words import FeedSubject
+from core.chain import ChainClient
 from core.contracts.statuses import MarketKind
+from core.db.switches import TRADING_PAUSED, SwitchWatcher
 from core.feeds.words import FeedWords
+from core.hexadecimal import hex_of
 
 PAUSE_SECONDS = 0.025
+NOT_DEPLOYED = "The settlement contract is not deployed yet."
 
 
 class AgentIndex(FollowedIndex[MarketsSnapshot]):
-    """The agent markets as last read, and an archive of settled ones. `deployed`: whether the contracts are deployed,
-    so that there is something to index."""
+    """The markets as last read, and an archive of settled ones. `deployed`: whether there is anything to index."""
 
     def __init__(
         self,
@@ -35,7 +40,7 @@ class AgentIndex(FollowedIndex[MarketsSnapshot]):
         deployed: bool = True,
         replica: bool = False,
     ) -> None:
-        self._feeds = feeds
+        self.feeds = feeds
         self._archive: Archive[bytes, ListedMarket] = Archive(engine, partial(read_settled, feeds))
         self._deployed = deployed
         super().__init__(
@@ -45,43 +50,32 @@ class AgentIndex(FollowedIndex[MarketsSnapshot]):
             engine,
             partial(self._read_snapshot, chain_id),
             pause_seconds=PAUSE_SECONDS,
-            replica_block=_block_of if replica else None,
+            replica_block=(lambda snapshot: snapshot.head.number) if replica else None,
         )
 
     async def _read_snapshot(
         self, chain_id: int, connection: AsyncConnection, previous: MarketsSnapshot | None
     ) -> MarketsSnapshot | None:
-        """Read the current state; before deployment, return the empty snapshot."""
         before = None if previous is BEFORE_DEPLOYMENT else previous
-        snapshot = await read_snapshot(chain_id, self._feeds, self._archive, connection, before)
+        snapshot = await read_snapshot(chain_id, self.feeds, self._archive, connection, before)
         return BEFORE_DEPLOYMENT if snapshot is None and not self._deployed else snapshot
 
-    @property
-    def feeds(self) -> Iterable[bytes]:
-        """Return the feeds the service knows."""
-        return self._feeds.keys()
-
     def required(self) -> MarketsSnapshot:
-        """Return the last snapshot; raise 500 if there is none yet."""
         if self.snapshot is None:
             raise problem("internal_error", "The markets have not been read yet.")
         return self.snapshot
 
     async def wait_for_block(self, block: int, timeout_seconds: float | None) -> None:
-        """Wait until the index has this block, or the timeout ends."""
         await self._until(lambda: self.snapshot is not None and self.snapshot.head.number >= block, timeout_seconds)
-
-    # ------------------------------------------------------------ markets of any age
 
     async def market(self, name: str) -> ListedMarket | None:
         """Find a market by id, slug or the hex of its key in the contract; raise 500 if the database cannot be read."""
         key = key_from_name(name)
         market = None if key is None else (await self.markets((key,))).get(key)
-        return market if market is not None and has_name(market, name) else None
+        return market if market is not None and name in (market.id, hex_of(market.key)) else None
 
     async def markets(self, keys: Iterable[bytes], *, status: int = 500) -> dict[bytes, ListedMarket]:
-        """Return the existing markets with these keys. `status`: the status of the refusal if the database cannot be
-        read."""
+        """Return the existing markets with these keys. `status`: of the refusal if the database cannot be read."""
         present = self.required().markets
         distinct = dict.fromkeys(keys)
         markets = {key: present[key] for key in distinct if key in present}
@@ -91,12 +85,11 @@ class AgentIndex(FollowedIndex[MarketsSnapshot]):
         return markets
 
     async def settled_page(
-        self, symbol: str | None, kind: MarketKind | None, after: MarketSortKey | None, limit: int
+        self, symbol: str | None, kind: MarketKind | None, after: tuple[int, ...] | None, limit: int
     ) -> dict[bytes, ListedMarket]:
-        """Return the first `limit` settled markets that follow `after` in list order. Only feeds that the service knows
-        count."""
+        """Return the first `limit` settled markets on known feeds that follow `after` in list order."""
         feeds = [
-            feed for feed, words in self._feeds.items() if symbol is None or FeedSubject(words.key).symbol == symbol
+            feed for feed, words in self.feeds.items() if symbol is None or FeedSubject(words.key).symbol == symbol
         ]
         if not feeds:
             return {}
@@ -106,5 +99,38 @@ class AgentIndex(FollowedIndex[MarketsSnapshot]):
         return await self.markets(keys)
 
 
-def _block_of(snapshot: MarketsSnapshot) -> int:
-    return snapshot.head.number
+@dataclass(frozen=True, slots=True)
+class Trading:
+    """Says whether bets are accepted, by the deployment, the setting, the operator's switch, the contract's own pause
+    and the age of the index. `blocks_are_regular`: whether blocks come at regular intervals."""
+
+    paused_by_setting: bool
+    watcher: SwitchWatcher
+    deployed: bool
+    blocks_are_regular: bool
+
+    def why_off(self, snapshot: MarketsSnapshot | None) -> str | None:
+        """Return a sentence that says why bets are refused, or None while trading is on."""
+        if not self.deployed:
+            return NOT_DEPLOYED
+        if self.paused_by_setting or self.watcher.is_on(TRADING_PAUSED):
+            return "Trading is paused by the operator; payouts continue."
+        if snapshot is None:
+            return "The index is still empty."
+        if snapshot.stakes_paused:
+            return "New stakes are paused in the settlement contract; payouts continue."
+        return snapshot.head.why_late(time.time(), blocks_are_regular=self.blocks_are_regular)
+
+
+@dataclass(frozen=True, slots=True)
+class AgentParts:
+    """The parts that handlers share. `contracts` is None before deployment, `client` without an RPC URL."""
+
+    context: Context
+    chain_id: int
+    contracts: AgentContracts | None
+    client: ChainClient | None
+    links: Links
+    index: AgentIndex
+    switch: Trading
+    balances: Balances

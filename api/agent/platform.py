@@ -1,31 +1,33 @@
-"""The platform endpoints: stats, health and getting started."""
+"""The platform endpoints: statistics, health, getting started, and whether a wallet can bet."""
 
 from __future__ import annotations
 
 import asyncio
 from decimal import Decimal
+from functools import partial
 from typing import Annotated, Literal
 
 from aiohttp import web
+from limits import parse
 from msgspec import Meta
 from sqlalchemy import text
-from sqlalchemy.ext.asyncio import AsyncEngine
 
-from api.agent.bodies.parts import VERSION, AgentAnswer, ChainAnswer, chain_meta, meta, usd
-from api.agent.index import AgentIndex
-from api.agent.links import Links
+from api.agent.bodies.parts import NETWORK, VERSION, AgentAnswer, ChainAnswer, chain_meta, meta, usd
+from api.agent.chain import responds
+from api.agent.errors import storage
+from api.agent.facts import Links
+from api.agent.index import AgentParts
+from api.agent.requests import MIN_SIZE, checked_wallet
 from api.agent.rows import MAX_SETTLED, require_sums
-from api.agent.storage import storage
-from api.agent.switch import ChainProbe, Trading
+from api.agent.trade.orders import SIMPLE_MAX
 from api.caching import REVALIDATED, Rendered, TimedValue, json_response
 from api.database import DATABASE_ERRORS
+from api.limits import caller_ip
 from api.operations import Body
-from core.chain import ChainClient
 from core.contracts.statuses import AgentMarketStatus
-from core.db.engine import ConnectionPool
 from core.iso import iso_datetime, now_iso
 from core.log import get_logger
-from core.money import to_json
+from core.money import decimal_text, to_json
 from core.outbox import RELAY, report
 
 
@@ -117,11 +119,12 @@ log = get_logger(__name__)
 
 # Cached here for a minute, and not longer anywhere else.
 STATS_SECONDS = 60.0
-# Rebuilt this often, so that its `generatedAt` is recent.
-SCRIPT_SECONDS = 300
-SCRIPT_CACHE = f"public, max-age={SCRIPT_SECONDS}"
+SCRIPT_CACHE = "public, max-age=300"
+READINESS_RATE = parse("60/minute")  # each calls a node, and all callers also share a limit for those
 PAID_IN_TIME_SECONDS = 600
 PROOF_SAMPLES = 5
+# Callers are not limited, and all share the nodes' rate limit.
+PROBE_SECONDS = 2.0
 # Payout times are reported over this period. The outbox keeps its transactions for longer.
 PAYOUTS_SECONDS = 7 * 86_400
 # The newest markets count, as long as they have at most this many winning stakes together.
@@ -169,40 +172,16 @@ _QUEUE = text("SELECT coalesce(sum(unpaid), 0) FROM agent_market WHERE unpaid > 
 
 
 class Platform:
-    """The handlers of statistics, health and the onboarding script."""
-
-    def __init__(
-        self,
-        engine: AsyncEngine,
-        pool: ConnectionPool,
-        index: AgentIndex,
-        switch: Trading,
-        links: Links,
-        chain_id: int,
-        *,
-        client: ChainClient | None,
-        attester: str | None = None,
-    ) -> None:
-        self._reach = ChainProbe(client)
+    def __init__(self, parts: AgentParts, attester: str | None) -> None:
+        self._parts, self._context, self._index, self._links = parts, parts.context, parts.index, parts.links
+        self._responds = TimedValue(partial(responds, parts.client), PROBE_SECONDS)
         self._attester = attester
-        self._engine = engine
-        self._pool = pool
-        self._index = index
-        self._switch = switch
-        self._links = links
-        self._chain_id = chain_id
         self._stats = TimedValue(self._rendered_stats, STATS_SECONDS)
-        self._script = TimedValue(self._rendered_script, SCRIPT_SECONDS)
 
     async def stats(self, request: web.Request) -> web.StreamResponse:
         return (await self._stats.get()).answer(request)
 
     async def _rendered_stats(self) -> Rendered:
-        stats = await self._count()
-        body = StatsBody(meta=chain_meta(self._links, self._index.required()), stats=stats)
-        return await Rendered.make(to_json(body), REVALIDATED)
-
-    async def _count(self) -> AgentStats:
         snapshot = self._index.required()
         parameters = {
             "in_time": PAID_IN_TIME_SECONDS,
@@ -211,11 +190,11 @@ class Platform:
             "since": snapshot.head.timestamp - PAYOUTS_SECONDS,
             "feeds": list(self._index.feeds),
         }
-        async with storage("The statistics", seconds=5.0), self._engine.connect() as connection:
-            await require_sums(connection, self._chain_id, "Statistics")
+        async with storage("The statistics", seconds=5.0), self._context.engine.connect() as connection:
+            await require_sums(connection, self._parts.chain_id, "Statistics")
             row = (await connection.execute(_STATS, parameters)).one()
             samples = (await connection.execute(_SAMPLES, {"most": PROOF_SAMPLES})).scalars().all()
-        return AgentStats(
+        stats = AgentStats(
             markets=MarketCounts(open=len(snapshot.open_markets()), resolved=int(row.settled)),
             total_bets=int(row.bets),
             total_volume_usd=usd(int(row.volume)),
@@ -226,26 +205,28 @@ class Platform:
             custody=custody(self._links.settlement),
             as_of=now_iso(),
         )
+        body = StatsBody(meta=chain_meta(self._links, snapshot), stats=stats)
+        return await Rendered.make(to_json(body), REVALIDATED)
 
     async def health(self, _request: web.Request) -> web.StreamResponse:
         """Answer 200 in any state: `ok` says whether bets are accepted."""
         snapshot = self._index.snapshot
-        why = self._switch.why_off(snapshot)
+        why = self._parts.switch.why_off(snapshot)
         ticks: dict[str, str] = {}
         queue: int | None = None
         lanes = None
         try:
-            async with asyncio.timeout(3), self._pool.connection() as connection:
-                lanes = await report(connection, self._chain_id, RELAY)
+            async with asyncio.timeout(3), self._context.pool.connection() as connection:
+                lanes = await report(connection, self._parts.chain_id, RELAY)
                 runs = await (await connection.execute(_RUNS)).fetchall()
                 ticks = {job: iso_datetime(finished_at) for job, finished_at in runs}
-            async with asyncio.timeout(3), self._engine.connect() as read:
+            async with asyncio.timeout(3), self._context.engine.connect() as read:
                 queue = await read.scalar(_QUEUE)
         except DATABASE_ERRORS as error:
-            log.warning("health cannot read the database", action="agent.no_database", why=error)
+            log.warning("failed to read the database for a health check", action="agent.no_database", why=error)
             why = why or "The database cannot be read."
-        if why is None and not await self._reach.is_up():
-            why = "No Base node can be reached."
+        if why is None and not await self._responds.get():
+            why = "No Base node responds."
         if why is None and (lanes is None or not lanes.works):
             why = "The relayer is down or has no gas."
         health = AgentHealth(
@@ -261,15 +242,41 @@ class Platform:
         )
         return json_response(HealthBody(meta=meta(self._links), health=health))
 
-    async def getting_started(self, request: web.Request) -> web.StreamResponse:
-        return (await self._script.get()).answer(request)
+    async def getting_started(self, _request: web.Request) -> web.StreamResponse:
+        return json_response(getting_started(self._links), cache_control=SCRIPT_CACHE)
 
-    async def _rendered_script(self) -> Rendered:
-        return await Rendered.make(to_json(getting_started(self._links)), SCRIPT_CACHE)
+    async def readiness(self, request: web.Request) -> web.StreamResponse:
+        who = caller_ip(request, self._context.settings)
+        message = "Balances are limited to 60 requests a minute."
+        await self._context.limits.take_external(READINESS_RATE, "agent-readiness", who, message)
+        wallet = checked_wallet(request.match_info["address"])
+        balance = await self._parts.balances.get(wallet)
+        ready = None if balance is None else balance >= MIN_SIZE
+        if balance is None:
+            reason, hint = "The balance cannot be read at the moment.", "Try again shortly."
+        elif ready:
+            reason, hint = f"The wallet holds {decimal_text(balance)} USDC on Base and can bet.", None
+        else:
+            reason = f"The wallet holds {decimal_text(balance)} USDC on Base; the smallest bet is 1 USDC."
+            hint = "Send USDC on Base to this wallet. It needs no ETH."
+        contracts = self._parts.contracts
+        usdc = "" if contracts is None else contracts.token_facts.address
+        readiness = AgentReadiness(
+            wallet=wallet,
+            usdc_balance_usd=None if balance is None else usd(balance),
+            can_bet_min=ready,
+            min_bet_usd=usd(MIN_SIZE),
+            simple_tier_max_usd=usd(SIMPLE_MAX),
+            gas_needed=False,
+            reason=reason,
+            funding=Funding(network=NETWORK, usdc_address=usdc, docs_url=self._links.docs),
+            hint=hint,
+        )
+        return json_response(ReadinessBody(meta=meta(self._links), readiness=readiness))
 
 
 def custody(contract: str) -> str:
-    """Describe what the contract can and cannot do with stakes, and which parties are trusted."""
+    """Say what the contract can and cannot do with stakes, and which parties are trusted."""
     if not contract:
         return "No settlement contract is deployed yet, so no money is held."
     return (
@@ -286,7 +293,6 @@ def custody(contract: str) -> str:
 
 
 def getting_started(links: Links) -> GettingStarted:
-    """Return the onboarding script: six steps in the order a new agent takes them."""
     api = links.api
     bet = (
         '{"marketId":"<id>","side":"yes","sizeUsd":1,"idemKey":"first-bet-0001",'
@@ -308,7 +314,7 @@ def getting_started(links: Links) -> GettingStarted:
          "Send USDC on Base to the wallet. It needs no ETH."),
         ("Place a real bet", "POST", f"{api}/trade", bet + "}",
          '{"meta":{},"replay":false,"receipt":{"txHash":"0x..."}}',
-         "The first call answers 402. Sign the authorization it describes and send the same body again, with the "
+         "The first call returns 402. Sign the authorization it describes and send the same body again, with the "
          "payment in PAYMENT-SIGNATURE (x402 v2) or X-PAYMENT (v1)."),
     )  # fmt: skip
     return GettingStarted(

@@ -1,23 +1,25 @@
-"""The read endpoints: markets, research, quotes, positions, results, proofs, readiness."""
+"""The read endpoints: markets, research, quotes, positions, results, proofs."""
 
 from __future__ import annotations
 
 import asyncio
 import re
+import secrets
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
+from functools import partial
+from operator import attrgetter
 from typing import Any
 
 from aiohttp import web
 from cachetools import LRUCache
-from limits import RateLimitItem, parse
+from limits import parse
 from msgspec import Raw
 
-from api.agent import projection
 from api.agent.bodies import markets as market_bodies
 from api.agent.bodies.markets import AgentResult, ResultBody, result
-from api.agent.bodies.parts import NETWORK, Freshness, chain_meta, freshness, meta, usd
+from api.agent.bodies.parts import Freshness, chain_meta, freshness, project_quote
 from api.agent.bodies.positions import PositionsBody, position, summary
 from api.agent.bodies.research import (
     AgentResearch,
@@ -31,21 +33,18 @@ from api.agent.bodies.research import (
     rules,
 )
 from api.agent.bodies.trades import QuoteBody, TradeProofBody, proof, quote
-from api.agent.chain import AgentContracts, Balances
-from api.agent.cursors import MARKETS, STAKES, MarketSortKey, StakeSortKey, market_sort_key
-from api.agent.errors import problem
+from api.agent.errors import problem, storage
 from api.agent.facts import ListedMarket, MarketsSnapshot, Stake, deciding_times, key_from_name
-from api.agent.index import AgentIndex
-from api.agent.links import Links
-from api.agent.platform import AgentReadiness, Funding, ReadinessBody
+from api.agent.index import AgentParts
 from api.agent.requests import (
     EXAMPLE_WALLET,
-    MIN_SIZE,
     MarketsQuery,
     PositionsQuery,
     QuoteQuery,
     ResultQuery,
     checked_wallet,
+    cursor_of,
+    place_of,
     size_from_query,
 )
 from api.agent.rows import (
@@ -56,11 +55,9 @@ from api.agent.rows import (
     read_positions,
     read_readings,
 )
-from api.agent.storage import storage
 from api.agent.trade import orders
-from api.agent.trade.orders import MAX_POINTS, SIMPLE_MAX, check_open, largest_size, side_of
+from api.agent.trade.orders import MAX_POINTS, SIMPLE_MAX, check_open, side_of
 from api.caching import PRIVATE_REVALIDATED, REVALIDATED, RenderedCache, json_response
-from api.context import Context
 from api.head import chain_now
 from api.limits import caller_ip
 from api.operations import Body
@@ -71,15 +68,15 @@ from core.contracts.statuses import MarketKind
 from core.db.engine import consistent_read
 from core.hexadecimal import bytes_of, hex_of
 from core.iso import iso, iso_datetime
-from core.money import USD_DECIMALS, decimal_text, json_number, to_json
+from core.money import USD_DECIMALS, json_number, to_json
 
 _DEFAULTS = MarketsQuery()
+_sort_key = attrgetter("sort_key")
 KINDS: dict[str, MarketKind] = {name: kind for kind, name in CATEGORIES.items()}
 _HASH = re.compile(r"0x[0-9a-f]{64}")
 
 QUOTE_RATE = parse("30/minute")
 POSITIONS_RATE = parse("120/minute")  # a whole book may have thousands of rows
-READINESS_RATE = parse("60/minute")  # each calls a node, and all callers also share a limit for those
 HISTORY_POINTS = 500
 OBSERVATION_POINTS = 200
 RELATED_MARKETS = 6
@@ -103,8 +100,6 @@ class ClosedMarket(Body, kw_only=False):
 
 
 class Overview(Body):
-    """The markets for the home page."""
-
     open: list[OpenMarket]
     later: list[market_bodies.AgentMarketRef]
     closed: list[ClosedMarket]
@@ -112,59 +107,30 @@ class Overview(Body):
 
 
 class AgentReads:
-    """The read endpoints of the agent markets. `contracts` is None before deployment."""
-
-    def __init__(
-        self,
-        context: Context,
-        contracts: AgentContracts | None,
-        balances: Balances,
-        index: AgentIndex,
-        links: Links,
-        chain_id: int,
-    ) -> None:
-        self._settings = context.settings
-        self._contracts = contracts
-        self._balances = balances
-        self._engine = context.engine
-        self._pool = context.pool
-        self._limits = context.limits
-        self._index = index
-        self._links = links
-        self._chain_id = chain_id
-        self._finality_blocks = context.settings.chain("base").finality_blocks
-
-        def tick() -> int:
-            return index.tick
-
-        self._lists = RenderedCache(tick, REVALIDATED)
-        self._details = RenderedCache(tick, REVALIDATED)
-        self._bundles = RenderedCache(tick, REVALIDATED)
-        self._results = RenderedCache(tick, REVALIDATED)
+    def __init__(self, parts: AgentParts) -> None:
+        self._context, self._index, self._balances = parts.context, parts.index, parts.balances
+        self._links, self._chain_id = parts.links, parts.chain_id
+        self._rendered = RenderedCache(lambda: self.stamp, REVALIDATED)
+        self._books = RenderedCache(lambda: self.stamp, PRIVATE_REVALIDATED)
         self._positions: LRUCache[int, tuple[ListedMarket, Stake, bytes]] = LRUCache(POSITIONS_KEPT)
-        self._book_pages = RenderedCache(tick, PRIVATE_REVALIDATED)
-        self._proofs = RenderedCache(tick, REVALIDATED)
-
-    # ------------------------------------------------------------ markets
 
     async def markets(self, request: web.Request) -> web.StreamResponse:
         query = read_query(request, MarketsQuery) if request.query_string else _DEFAULTS
         key = (query.status, query.type, query.token, query.ids, query.limit, query.cursor)
-        return await self._lists.answer(request, key, lambda: self._page(query))
+        return await self._rendered.answer(request, ("markets", key), lambda: self._page(query))
 
     async def _page(self, query: MarketsQuery) -> bytes:
-        after = None if query.cursor is None else MARKETS.decode(query.cursor)
+        after = None if query.cursor is None else place_of(query.cursor, 3)
         snapshot = self._index.required()
         if query.ids is not None:
             names = {name.strip() for name in query.ids.split(",")}
             named = await self._index.markets(key for name in names if (key := key_from_name(name)) is not None)
-            matching = _matching(
-                (each for each in named.values() if names & {each.id, hex_of(each.key)}), snapshot, query
-            )
+            markets = [each for each in named.values() if names & {each.id, hex_of(each.key)}]
         else:
-            matching = _matching(snapshot.markets.values(), snapshot, query)
+            markets = list(snapshot.markets.values())
+        matching = _matching(markets, snapshot, query)
         if after is not None:
-            matching = [each for each in matching if market_sort_key(each) > after]
+            matching = [each for each in matching if each.sort_key > after]
         if query.ids is None and query.status == "all":
             matching = await self._with_settled(matching, snapshot, query, after)
         page = matching[: query.limit]
@@ -174,7 +140,7 @@ class AgentReads:
                 meta=chain_meta(self._links, snapshot),
                 count=len(page),
                 markets=[market_bodies.market_ref(each, snapshot, self._links) for each in page],
-                next_cursor=MARKETS.encode(market_sort_key(page[-1])) if more else None,
+                next_cursor=cursor_of(page[-1].sort_key) if more else None,
             )
         )
 
@@ -183,7 +149,7 @@ class AgentReads:
         present: Sequence[ListedMarket],
         snapshot: MarketsSnapshot,
         query: MarketsQuery,
-        after: MarketSortKey | None,
+        after: tuple[int, ...] | None,
     ) -> list[ListedMarket]:
         """Add settled markets until there are enough to fill a page and to know whether another page follows."""
         kind = None if query.type is None else KINDS.get(query.type)
@@ -199,32 +165,31 @@ class AgentReads:
             markets |= {each.key: snapshot.markets.get(each.key, each) for each in shown}
             if len(read) <= query.limit:
                 break
-            after = max(market_sort_key(each) for each in read.values())
-        return sorted(markets.values(), key=market_sort_key)
+            after = max(each.sort_key for each in read.values())
+        return sorted(markets.values(), key=_sort_key)
 
     async def market(self, request: web.Request) -> web.StreamResponse:
         _, listed = await self._listed(request.match_info["id"])
 
-        async def render_market() -> bytes:
+        async def render() -> bytes:
             snapshot, market = await self._listed(listed.id)
             body = market_bodies.market_detail(market, snapshot, self._links)
             return to_json(market_bodies.OneMarket(meta=chain_meta(self._links, snapshot), market=body))
 
-        return await self._details.answer(request, listed.key, render_market)
+        return await self._rendered.answer(request, ("market", listed.key), render)
 
     async def research(self, request: web.Request) -> web.StreamResponse:
         _, market = await self._listed(request.match_info["id"])
 
-        async def render_research() -> bytes:
+        async def render() -> bytes:
             body = await self.research_bundle(market.id)
             return to_json(ResearchBody(meta=chain_meta(self._links, self._index.required()), research=body))
 
-        return await self._bundles.answer(request, market.key, render_research)
+        return await self._rendered.answer(request, ("research", market.key), render)
 
     async def research_bundle(self, name: str) -> AgentResearch:
-        """Return everything known about a market, by id or slug; raise 404 if there is no such market."""
         snapshot, market = await self._listed(name)
-        async with storage("The market's history", seconds=5.0), self._engine.connect() as connection:
+        async with storage("The market's history", seconds=5.0), self._context.engine.connect() as connection:
             stakes = await read_history(connection, market.key, HISTORY_POINTS)
             rounds = await read_observations(connection, self._chain_id, market.spec.feed, OBSERVATION_POINTS)
             times = list(deciding_times(market, snapshot.now).values())
@@ -253,41 +218,31 @@ class AgentReads:
 
     @property
     def stamp(self) -> int:
-        """Return a number that changes whenever an answer of this class may have changed."""
         return self._index.tick
 
     def overview(self, closed: int) -> Overview:
-        """Return the markets for the home page. Open markets are sorted by deadline, earliest first, each with the
-        payout of a bet of `EXAMPLE_SIZE`. Markets that open later are sorted by opening time, earliest first. Of the
-        other markets in memory, the last `closed` are included."""
+        """Return the home page's markets: the open ones, earliest deadline first, each with the payouts of a bet of
+        `EXAMPLE_SIZE`; those that open later, earliest opening first; and the last `closed` of the others in memory."""
         snapshot = self._index.required()
-        open_now = sorted(snapshot.open_markets(), key=market_sort_key)
+        open_now = sorted(snapshot.open_markets(), key=_sort_key)
         others = [each for each in snapshot.markets.values() if each.supported and each.status(snapshot.now) != "open"]
         later = sorted((each for each in others if each.opens_later(snapshot.now)), key=lambda each: each.spec.opens_at)
-        over = sorted(
-            (each for each in others if not each.opens_later(snapshot.now)), key=market_sort_key, reverse=True
-        )
+        over = sorted((each for each in others if not each.opens_later(snapshot.now)), key=_sort_key, reverse=True)
+        ref = partial(market_bodies.market_ref, snapshot=snapshot, links=self._links)
         return Overview(
-            open=[OpenMarket(self._market_ref(each, snapshot), _example_paid(each)) for each in open_now],
-            later=[self._market_ref(each, snapshot) for each in later],
-            closed=[
-                ClosedMarket(self._market_ref(each, snapshot), result(each, self._links)) for each in over[:closed]
-            ],
+            open=[OpenMarket(ref(each), _example_paid(each)) for each in open_now],
+            later=[ref(each) for each in later],
+            closed=[ClosedMarket(ref(each), result(each, self._links)) for each in over[:closed]],
             freshness=freshness(snapshot),
         )
 
-    def _market_ref(self, market: ListedMarket, snapshot: MarketsSnapshot) -> market_bodies.AgentMarketRef:
-        return market_bodies.market_ref(market, snapshot, self._links)
-
     async def supported_markets(self, keys: Iterable[bytes]) -> dict[bytes, ListedMarket]:
-        """Return the markets with these keys that the service supports, however old they are."""
         return {key: each for key, each in (await self._index.markets(keys)).items() if each.supported}
 
     def example(self) -> dict[str, Any] | None:
-        """Return an example bet, which the API answers with the 402 challenge. It is on the open market with the latest
-        deadline; return None if no market is open."""
+        """Return an example bet that gets the 402 challenge, on the open market with the latest deadline, or None."""
         snapshot = self._index.snapshot
-        market = None if snapshot is None else max(snapshot.open_markets(), key=market_sort_key, default=None)
+        market = None if snapshot is None else max(snapshot.open_markets(), key=_sort_key, default=None)
         if market is None:
             return None
         return {
@@ -299,21 +254,14 @@ class AgentReads:
         }
 
     async def result_of(self, name: str) -> AgentResult:
-        """Return a market's result, which may be pending."""
         return result((await self._listed(name))[1], self._links)
 
     async def is_supported(self, name: str) -> bool:
-        """Return whether this service can settle the market and therefore accepts bets while the market is open."""
         return (await self._listed(name))[1].supported
 
-    async def _take(self, request: web.Request, rate: RateLimitItem, rule: str, message: str) -> None:
-        await self._limits.take_external(rate, rule, caller_ip(request, self._settings), message)
-
-    # ------------------------------------------------------------ quotes
-
     async def quote(self, request: web.Request) -> web.StreamResponse:
-        who = caller_ip(request, self._settings)
-        await self._limits.take(QUOTE_RATE, "agent-quote", who, "Quotes are limited to 30 a minute.")
+        who = caller_ip(request, self._context.settings)
+        await self._context.limits.take(QUOTE_RATE, "agent-quote", who, "Quotes are limited to 30 a minute.")
         query = read_query(request, QuoteQuery)
         size = size_from_query(query.size_usd)
         wallet = None if query.wallet is None else checked_wallet(query.wallet)
@@ -322,14 +270,12 @@ class AgentReads:
         check_open(market, now)
         outcome = side_of(market, query.side)
         quoted = market.book.quote(outcome, size)
-        projected = projection.project_quote(
-            market, outcome, quoted, now=now, balance=None if wallet is None else await self._balances.get(wallet)
-        )
-        quote_id, is_locked = orders.new_quote_id(), size > SIMPLE_MAX
+        balance = None if wallet is None else await self._balances.get(wallet)
+        quote_id, is_locked = f"q_{secrets.token_hex(16)}", size > SIMPLE_MAX
         seconds = min(orders.LOCK_SECONDS, market.closes_at - now)
         expires = datetime.now(UTC) + timedelta(seconds=seconds)
         if is_locked:
-            async with storage("The price locks"), self._pool.connection() as connection:
+            async with storage("The price locks"), self._context.pool.connection() as connection:
                 expires = await orders.save_lock(connection, quote_id, market.key, outcome, size, seconds)
         body = quote(
             market,
@@ -337,28 +283,24 @@ class AgentReads:
             quoted,
             quote_id=quote_id,
             expires_at=iso_datetime(expires),
-            tier="locked" if is_locked else "simple",
-            projected=projected,
-            largest=largest_size(market, outcome),
+            projected=project_quote(market, outcome, quoted, now=now, balance=balance),
             snapshot=snapshot,
             links=self._links,
         )
         return json_response(QuoteBody(meta=chain_meta(self._links, snapshot), quote=body))
 
-    # ------------------------------------------------------------ positions, results, proofs
-
     async def positions(self, request: web.Request) -> web.StreamResponse:
         query = read_query(request, PositionsQuery)
-        await self._take(request, POSITIONS_RATE, "agent-positions", "Positions are limited to 120 requests a minute.")
+        who, message = caller_ip(request, self._context.settings), "Positions are limited to 120 requests a minute."
+        await self._context.limits.take_external(POSITIONS_RATE, "agent-positions", who, message)
         wallet = checked_wallet(query.wallet)
-        before = None if query.cursor is None else STAKES.decode(query.cursor)
+        before = None if query.cursor is None else place_of(query.cursor, 2)
         key = (wallet, query.limit, before)
-        return await self._book_pages.answer(request, key, lambda: self.positions_page(wallet, query.limit, before))
+        return await self._books.answer(request, key, lambda: self.positions_page(wallet, query.limit, before))
 
-    async def positions_page(self, wallet: str, limit: int, before: StakeSortKey | None) -> bytes:
-        """Return a page of a wallet's positions, and the summary of all its positions."""
+    async def positions_page(self, wallet: str, limit: int, before: tuple[int, ...] | None) -> bytes:
         # The page and the sums are of one state.
-        async with storage("The positions", seconds=5.0), consistent_read(self._engine) as connection:
+        async with storage("The positions", seconds=5.0), consistent_read(self._context.engine) as connection:
             stakes = await read_positions(connection, wallet, limit + 1, before)
             holdings = await read_holdings(connection, self._chain_id, wallet)
         snapshot, page = self._index.required(), stakes[:limit]
@@ -372,12 +314,12 @@ class AgentReads:
                 count=len(bodies),
                 summary=summary(holdings, markets),
                 positions=bodies,
-                next_cursor=STAKES.encode((page[-1].block, page[-1].log_index)) if len(stakes) > limit else None,
+                next_cursor=cursor_of((page[-1].block, page[-1].log_index)) if len(stakes) > limit else None,
             )
         )
 
     async def _position_bodies(self, stakes: Sequence[Stake], markets: Mapping[bytes, ListedMarket]) -> list[Raw]:
-        """Render positions. A rendered position is reused until its stake or its market changes."""
+        """Render positions, reusing each until its stake or its market changes."""
         bodies, rendered = [], 0
         for each in stakes:
             market = markets.get(each.market_key)
@@ -396,63 +338,32 @@ class AgentReads:
     async def result(self, request: web.Request) -> web.StreamResponse:
         _, market = await self._listed(read_query(request, ResultQuery).market_id)
 
-        async def render_result() -> bytes:
+        async def render() -> bytes:
             body = await self.result_of(market.id)
             return to_json(ResultBody(meta=chain_meta(self._links, self._index.required()), result=body))
 
-        return await self._results.answer(request, market.key, render_result)
+        return await self._rendered.answer(request, ("result", market.key), render)
 
     async def proof(self, request: web.Request) -> web.StreamResponse:
         text = request.match_info["tradeId"].lower()
         if not _HASH.fullmatch(text):
             raise _no_proof()
         trade_id = bytes_of(text)
-        return await self._proofs.answer(request, trade_id, lambda: self._proof(trade_id))
+        return await self._rendered.answer(request, ("proof", trade_id), lambda: self._proof(trade_id))
 
     async def _proof(self, trade_id: bytes) -> bytes:
-        async with storage("The proofs", seconds=5.0, status=503), self._engine.connect() as connection:
+        finality_blocks = self._context.settings.chain("base").finality_blocks
+        async with storage("The proofs", seconds=5.0, status=503), self._context.engine.connect() as connection:
             stake = await read_by_bet(connection, trade_id)
             if stake is None:
                 raise _no_proof()
-            final_block = await read_final_block(connection, self._chain_id, self._finality_blocks)
+            final_block = await read_final_block(connection, self._chain_id, finality_blocks)
         snapshot = self._index.required()
         market = (await self._index.markets((stake.market_key,), status=503)).get(stake.market_key)
         if market is None:
             raise problem("internal_error", "The market of this proof has not been read yet.", status=503)
         fields = proof(market, stake, self._links, snapshot.now, "final" if stake.block <= final_block else "confirmed")
         return to_json(TradeProofBody(meta=chain_meta(self._links, snapshot), **fields))
-
-    # ------------------------------------------------------------ wallets, onboarding
-
-    async def readiness(self, request: web.Request) -> web.StreamResponse:
-        await self._take(request, READINESS_RATE, "agent-readiness", "Balances are limited to 60 requests a minute.")
-        wallet = checked_wallet(request.match_info["address"])
-        balance = await self._balances.get(wallet)
-        ready = None if balance is None else balance >= MIN_SIZE
-        if balance is None:
-            reason, hint = "The balance cannot be read at the moment.", "Try again shortly."
-        elif ready:
-            reason, hint = f"The wallet holds {decimal_text(balance)} USDC on Base and can bet.", None
-        else:
-            reason = f"The wallet holds {decimal_text(balance)} USDC on Base; the smallest bet is 1 USDC."
-            hint = "Send USDC on Base to this wallet. It needs no ETH."
-        funding = Funding(
-            network=NETWORK,
-            usdc_address="" if self._contracts is None else self._contracts.token_facts.address,
-            docs_url=self._links.docs,
-        )
-        readiness = AgentReadiness(
-            wallet=wallet,
-            usdc_balance_usd=None if balance is None else usd(balance),
-            can_bet_min=ready,
-            min_bet_usd=usd(MIN_SIZE),
-            simple_tier_max_usd=usd(SIMPLE_MAX),
-            gas_needed=False,
-            reason=reason,
-            funding=funding,
-            hint=hint,
-        )
-        return json_response(ReadinessBody(meta=meta(self._links), readiness=readiness))
 
     async def _listed(self, name: str) -> tuple[MarketsSnapshot, ListedMarket]:
         snapshot = self._index.required()
@@ -463,7 +374,6 @@ class AgentReads:
 
 
 def _matching(markets: Iterable[ListedMarket], snapshot: MarketsSnapshot, query: MarketsQuery) -> list[ListedMarket]:
-    """Return the markets that match the query, earliest deadline first."""
     symbol = _symbol(query)
     return sorted(
         (
@@ -474,7 +384,7 @@ def _matching(markets: Iterable[ListedMarket], snapshot: MarketsSnapshot, query:
             and (query.type is None or each.metric == query.type)
             and (symbol is None or each.token_symbol == symbol)
         ),
-        key=market_sort_key,
+        key=_sort_key,
     )
 
 
@@ -490,7 +400,7 @@ def _related_markets(market: ListedMarket, snapshot: MarketsSnapshot) -> list[Li
         if each.key != market.key and (each.token_symbol == market.token_symbol or each.kind == market.kind)
     ]
     candidates.sort(
-        key=lambda each: (each.token_symbol != market.token_symbol, each.kind != market.kind, market_sort_key(each))
+        key=lambda each: (each.token_symbol != market.token_symbol, each.kind != market.kind, each.sort_key)
     )
     return candidates[:RELATED_MARKETS]
 
@@ -500,8 +410,8 @@ def _no_proof() -> Exception:
 
 
 def _example_paid(market: ListedMarket) -> list[Decimal | None] | None:
-    """Return the payouts of a bet of `EXAMPLE_SIZE` on each of the two sides, if that side wins with the current book.
-    The payout is None for a side that cannot accept that much now. Return None for range markets."""
+    """Return what a bet of `EXAMPLE_SIZE` on each side would be paid; None for a side that cannot accept that much.
+    Return None for range markets."""
     if market.kind is MarketKind.RANGE:
         return None
     paid: list[Decimal | None] = []
@@ -509,5 +419,5 @@ def _example_paid(market: ListedMarket) -> list[Decimal | None] | None:
         quoted = market.book.quote(outcome, EXAMPLE_SIZE)
         room = market.book.room(outcome, market.pot_cap) >= EXAMPLE_SIZE
         taken = room and quoted.price_after - quoted.price_before <= MAX_POINTS
-        paid.append(json_number(projection.project_quote(market, outcome, quoted).payout) if taken else None)
+        paid.append(json_number(project_quote(market, outcome, quoted).payout) if taken else None)
     return paid

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import re
 from datetime import UTC, datetime
 from decimal import Decimal
@@ -17,9 +19,10 @@ from pydantic import (
     ValidationInfo,
     WithJsonSchema,
 )
+from pydantic.alias_generators import to_camel
 
 from api.agent.errors import problem
-from api.agent.notices.targets import TargetRefused, checked_url
+from api.agent.notices.sending import TargetRefused, checked_url
 from api.openapi import required
 from api.problems import invalid_part
 from api.requests import WHOLE, read_json, validated_body
@@ -34,6 +37,7 @@ MIN_SIZE = 1 * USD
 # The most dollars or shares in one trade: far more than exist, and results still fit the contract's numbers.
 MAX_AMOUNT = 10**18
 PRIVATE = "allow_private"
+CHECKSUM_BYTES = 6
 # An address without an owner.
 EXAMPLE_WALLET = "0x" + "a1" * 20
 WalletAddress = Annotated[str, WithJsonSchema({"type": "string", "pattern": WALLET, "examples": [EXAMPLE_WALLET]})]
@@ -49,8 +53,7 @@ def _exact(value: Any) -> Any:
 
 
 def _target(value: str, info: ValidationInfo) -> str:
-    """Refuse a callback URL that may not be called. Private addresses are allowed only if `info.context` allows
-    them."""
+    """Refuse a callback URL that may not be called. `info.context` may allow private addresses."""
     try:
         checked_url(value, allow_private=bool(info.context and info.context[PRIVATE]))
     except TargetRefused as why:
@@ -91,48 +94,71 @@ WITHOUT_NUL = {"pattern": "^[^\\u0000]*$"}  # the check of `line` in the schema
 Line = Annotated[Text, AfterValidator(line), Field(json_schema_extra=WITHOUT_NUL)]
 
 
+def cursor_of(place: tuple[int, ...]) -> str:
+    """Return the opaque cursor of the page that begins after a sort key, with a checksum."""
+    text = ".".join(map(str, place)).encode()
+    return base64.urlsafe_b64encode(_checksum(text) + text).decode().rstrip("=")
+
+
+def place_of(cursor: str, length: int) -> tuple[int, ...]:
+    """Return a cursor's sort key. Raise 400 unless `cursor_of` made the cursor from a key of this length."""
+    try:
+        raw = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
+        check, text = raw[:CHECKSUM_BYTES], raw[CHECKSUM_BYTES:]
+        place = tuple(int(part) for part in text.split(b"."))
+    except ValueError:
+        place, check, text = (), b"", b""
+    if len(place) != length or check != _checksum(text):
+        why = "is not a cursor of this list; leave it out for the first page"
+        raise invalid_part("query parameter", "cursor", why)
+    return place
+
+
+def _checksum(text: bytes) -> bytes:
+    return hashlib.blake2b(text, digest_size=CHECKSUM_BYTES).digest()
+
+
 CURSOR_WORDS = "nextCursor of the previous page."
 PageCursor = Annotated[str, WithJsonSchema({"type": "string", "pattern": "^[A-Za-z0-9_-]+$"})]
 
 
-class TradeRequest(BaseModel):
+class _Named(BaseModel):
+    model_config = ConfigDict(alias_generator=to_camel)
+
+
+class TradeRequest(_Named):
     """The body of a trade. Unknown keys are refused."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
-    market_id: Line = Field(alias="marketId", description=MARKET_WORDS)
+    market_id: Line = Field(description=MARKET_WORDS)
     side: Line = Field(description=SIDE_WORDS)
-    size_usd: UsdAmount = Field(alias="sizeUsd", description="The stake in USD: at least 1, at most 6 decimals.")
+    size_usd: UsdAmount = Field(description="The stake in USD: at least 1, at most 6 decimals.")
     idem_key: Annotated[str, Field(min_length=8, max_length=128), AfterValidator(line)] = Field(
-        alias="idemKey",
         description="Your own key, 8 to 128 characters, a new one for each bet (a UUID, for example). Sending it again "
         "returns the first receipt and pays nothing.",
         json_schema_extra={**WITHOUT_NUL},
     )
-    wallet_address: WalletAddress = Field(
-        alias="walletAddress", description="The wallet that pays, owns the position and receives the payout."
-    )
+    wallet_address: WalletAddress = Field(description="The wallet that pays, owns the position and is paid out.")
     quote_id: Line | None = Field(
         default=None,
-        alias="quoteId",
         description="The id of a quote for this market, side and size, at most 60 seconds old. Required above 10 USD, "
         "together with minSharesOut or maxPriceCents.",
     )
     min_shares_out: UsdAmount | None = Field(
         default=None,
-        alias="minSharesOut",
         description="The fewest shares you accept, at most 6 decimals. The service and the contract refuse a bet that "
         "would get fewer.",
     )
     max_price_cents: Annotated[int, Field(ge=1, le=99), WHOLE] | None = Field(
-        default=None, alias="maxPriceCents", description="The highest average price per share, in cents, 1 to 99."
+        default=None, description="The highest average price per share, in cents, 1 to 99."
     )
     simulate: bool = Field(default=False, description="true: run the checks without paying or writing anything.")
     builder_code: Annotated[str, Field(pattern=WALLET)] | None = Field(
-        default=None, alias="builderCode", description="An address to record as the bet's builder."
+        default=None, description="An address to record as the bet's builder."
     )
     callback_url: Annotated[str, Field(max_length=2048), AfterValidator(_target)] | None = Field(
-        default=None, alias="callbackUrl", description="An https URL to which the trade's events are pushed."
+        default=None, description="An https URL to which the trade's events are pushed."
     )
     ref: Annotated[str, Field(pattern=r"^[A-Za-z0-9:_-]{1,32}$")] | None = Field(
         default=None, description="Your own reference, recorded with the bet: letters, digits, `:`, `_`, `-`."
@@ -140,26 +166,14 @@ class TradeRequest(BaseModel):
 
     @classmethod
     async def read(cls, request: web.Request, *, allow_private: bool) -> Self:
-        """Read a request's body. Raise 400 with `issues`, 413, 415, or 422 for a malformed wallet or a size below 1.
-
-        `allow_private`: whether callbacks may go to private addresses and over plain http.
-        """
+        """Read a body. Raise 400 with `issues`, 413, 415, or 422 for a malformed wallet or a size below 1.
+        `allow_private`: whether callbacks may go to private addresses and over plain http."""
         content = await read_json(request, limit=BODY_LIMIT, exact=True)
         trade = validated_body(cls, content, context={PRIVATE: allow_private})
         checked_wallet(trade.wallet_address)
         if trade.size < MIN_SIZE:
             raise problem("size_below_min", f"The smallest bet is 1 USD; this one is {decimal_text(trade.size)} USD.")
         return trade
-
-    def example_body(self) -> dict[str, Any]:
-        """Return the required fields as a JSON example. Amounts are floats, which are precise enough for an example."""
-        return {
-            "marketId": self.market_id,
-            "side": self.side,
-            "sizeUsd": float(self.size_usd),
-            "walletAddress": self.wallet_address,
-            "idemKey": self.idem_key,
-        }
 
     @property
     def size(self) -> int:
@@ -171,7 +185,7 @@ class TradeRequest(BaseModel):
 
     @property
     def builder(self) -> str | None:
-        """Return the builder in lower case. Return None for the zero address, which means that there is no builder."""
+        """Return the builder in lower case, or None for the zero address, which means that there is no builder."""
         lowered = None if self.builder_code is None else self.builder_code.lower()
         return None if lowered == "0x" + "0" * 40 else lowered
 
@@ -180,8 +194,8 @@ class TradeRequest(BaseModel):
         return None if self.min_shares_out is None else units_from_decimal(self.min_shares_out)
 
     def required_shares(self, net: int) -> int:
-        """Return the fewest shares that the contract must give for a stake of `net` after the fee. Return 0 if the
-        request sets no limit."""
+        """Return the fewest shares that the contract must give for a stake of `net` after the fee; 0 without a
+        limit."""
         by_price = 0 if self.max_price_cents is None else -(-100 * net // self.max_price_cents)  # up: never dearer
         return max(self.min_shares or 0, by_price)
 
@@ -196,8 +210,7 @@ def checked_wallet(text: str | None) -> str:
 
 
 def size_from_query(text: str) -> int:
-    """Return a quote's sizeUsd in token units. Raise 400 if the text is not an amount or is too large, and 422 if it is
-    below 1 USD."""
+    """Return sizeUsd in token units. Raise 400 if it is not an amount or too large, and 422 if it is below 1 USD."""
     try:
         size = units_from_text(text)
     except MoneyError as error:
@@ -231,24 +244,21 @@ class MarketPath(BaseModel):
     id: Text = Field(description=MARKET_WORDS)
 
 
-class TradePath(BaseModel):
-    trade_id: Text = Field(
-        alias="tradeId", description="0x followed by 64 hexadecimal digits, from a receipt or position."
-    )
+class TradePath(_Named):
+    trade_id: Text = Field(description="0x followed by 64 hexadecimal digits, from a receipt or position.")
 
 
 class AddressPath(BaseModel):
     address: WalletAddress = Field(description=WALLET_WORDS)
 
 
-class QuoteQuery(BaseModel):
-    market_id: Text = Field(alias="marketId", description=MARKET_WORDS)
+class QuoteQuery(_Named):
+    market_id: Text = Field(description=MARKET_WORDS)
     side: Text = Field(default="yes", description=SIDE_WORDS)
     size_usd: Annotated[
         str, WithJsonSchema({"type": "number", "minimum": 1, "maximum": MAX_SIZE_USD, "examples": [5]})
     ] = Field(
         default="1",
-        alias="sizeUsd",
         description="The stake in USD: at least 1, at most 6 decimals.",
         json_schema_extra={"default": 1},
     )
@@ -257,11 +267,11 @@ class QuoteQuery(BaseModel):
     )
 
 
-class ResultQuery(BaseModel):
-    market_id: Text = Field(alias="marketId", description=MARKET_WORDS)
+class ResultQuery(_Named):
+    market_id: Text = Field(description=MARKET_WORDS)
 
 
-class WalletQuery(BaseModel):
+class WalletQuery(_Named):
     model_config = ConfigDict(json_schema_extra=required("wallet"))
 
     wallet: WalletAddress | None = Field(default=None, description=WALLET_WORDS)
@@ -295,11 +305,11 @@ LAST_EVENT_ID = r"^[0-9]{0,15}$"
 Seq = Annotated[int, Field(ge=0, le=HIGHEST_SEQ)]
 
 
-def _moment(value: Any) -> Any:
+def _moment(value: str) -> int:
     """Convert an ISO-8601 time to microseconds since 1970. A time without a zone is UTC."""
-    if not isinstance(value, str) or not re.match(r"\d{4}-\d{2}-\d{2}", value):
-        raise ValueError("must be a time like 2026-11-21T16:00:00Z")
     try:
+        if not re.match(r"\d{4}-\d{2}-\d{2}", value):
+            raise ValueError(value)
         # A plus sign in a query means a space.
         moment = datetime.fromisoformat(value.replace(" ", "+") if "T" in value else value)
     except ValueError:
@@ -310,17 +320,14 @@ def _moment(value: Any) -> Any:
 
 
 def _without_default(schema: dict[str, Any]) -> None:
-    """Remove the default from the schema. The default means the beginning of all events, but it is a number and not a
-    time."""
+    """Remove the default, which is a number and not a time, from the schema."""
     schema.pop("default", None)
 
 
 class EventsQuery(WalletQuery):
-    from_seq: Seq = Field(
-        default=0, alias="fromSeq", description="The first event to send, unless `Last-Event-ID` is set."
-    )
+    from_seq: Seq = Field(default=0, description="The first event to send, unless `Last-Event-ID` is set.")
     trade_id: Annotated[str, Field(pattern=TRADE_ID)] | None = Field(
-        default=None, alias="tradeId", description="Only events of this trade."
+        default=None, description="Only events of this trade."
     )
 
 
@@ -333,7 +340,7 @@ class EventsHeaders(BaseModel):
 
 
 class ReplayQuery(WalletQuery):
-    from_seq: Seq = Field(default=0, alias="fromSeq", description="The first event to return.")
+    from_seq: Seq = Field(default=0, description="The first event to return.")
     limit: Annotated[int, Field(ge=1, le=REPLAY_PAGE, description=f"Page size, 1 to {REPLAY_PAGE}.")] = REPLAY_PAGE
 
 
@@ -366,6 +373,6 @@ class WebhookRequest(BaseModel):
 
 
 class WebhookPath(BaseModel):
-    """The id in a webhook's path. Any text is accepted; one that is not an id is unknown."""
+    """The id in a path. Any text is accepted; one that is not an id is unknown."""
 
     id: str = Field(description="The id from the registration, `wh_` followed by 32 hexadecimal digits.")

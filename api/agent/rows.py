@@ -14,9 +14,11 @@ from sqlalchemy import (
     Select,
     SmallInteger,
     and_,
+    case,
     func,
     literal,
     literal_column,
+    or_,
     select,
     true,
     tuple_,
@@ -24,12 +26,9 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import aggregate_order_by
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from api.agent.cursors import MarketSortKey
 from api.agent.errors import problem
 from api.agent.facts import (
     Arrival,
-    ArrivalState,
-    BookTotals,
     Ending,
     FeedRound,
     Holding,
@@ -61,6 +60,13 @@ _SETTLED = agent_market.c.status != _OPEN
 # Arrays over a market's outcomes, by name.
 _BOOK = {name: agent_outcome.c[name] for name in ("net", "shares", "excess")}
 _BOOK["outcome_stakes"] = agent_outcome.c.stakes
+STAKE_COLUMNS = (
+    "stake_id", "market_id", "ordinal", "wallet", "outcome", "amount", "fee", "shares", "price_after", "bet_hash",
+    "idem_hash", "builder", "ref", "refund_reason", "staked_block", "staked_log_index", "staked_at", "staked_tx",
+    "paid_tx",
+)  # fmt: skip
+_STAKE = select(*(agent_stake.c[name] for name in STAKE_COLUMNS))
+_IN_BOOK = _STAKE.where(agent_stake.c.outcome.is_not(None))
 _ROUND = (oracle_round.c.answer, oracle_round.c.updated_at, oracle_round.c.tx)
 
 
@@ -71,12 +77,8 @@ async def read_snapshot(
     connection: AsyncConnection,
     previous: MarketsSnapshot | None,
 ) -> MarketsSnapshot | None:
-    """Return the current state, reading only the markets that changed since `previous`. Return None before the first
-    block.
-
-    `feeds`: the deployment file's feeds, by address. `archive`: the archive of settled markets, from which those that
-    may have changed are dropped. Call this function within one database snapshot.
-    """
+    """Return the current state, reading only the markets that changed since `previous`, or None before the first block.
+    Markets that may have changed are dropped from `archive`. Call this within one database snapshot."""
     row = await read_cursor(connection, chain_id, agent_venue.c.stakes_paused)
     if row is None:
         return None
@@ -89,7 +91,8 @@ async def read_snapshot(
     if previous is None or previous.reorgs != reorgs or previous.head.number > head.number:
         archive.forget_all()
         markets: Mapping[bytes, ListedMarket] = await _read_present(connection, feeds)
-        volumes = await _read_volumes(connection, agent_stake.c.staked_at > head.timestamp - DAY_SECONDS)
+        stake = agent_stake.c
+        volumes = await _read_volumes(connection, stake.amount, stake.staked_at > head.timestamp - DAY_SECONDS)
     else:
         volumes = await _moved_volumes(connection, previous, head)
         changed = await _read_where(connection, feeds, agent_market.c.updated_block > previous.head.number)
@@ -119,7 +122,6 @@ async def _read_present(connection: AsyncConnection, feeds: Mapping[bytes, FeedW
 
 
 def _present(markets: Mapping[bytes, ListedMarket]) -> dict[bytes, ListedMarket]:
-    """Return the unsettled markets and the newest settled ones."""
     unsettled = {key: each for key, each in markets.items() if each.ending is None}
     settled = [(each.ending.at, key) for key, each in markets.items() if each.ending is not None]
     return unsettled | {key: markets[key] for _, key in heapq.nlargest(MAX_SETTLED, settled)}
@@ -128,18 +130,14 @@ def _present(markets: Mapping[bytes, ListedMarket]) -> dict[bytes, ListedMarket]
 async def read_settled(
     feeds: Mapping[bytes, FeedWords], connection: AsyncConnection, keys: Sequence[bytes]
 ) -> dict[bytes, ListedMarket]:
-    """Return the settled markets among those with these keys."""
     return await _read_where(connection, feeds, and_(agent_market.c.market_id.in_(keys), _SETTLED))
 
 
 async def read_settled_page(
-    connection: AsyncConnection, feeds: Iterable[bytes], kinds: Iterable[int], after: MarketSortKey | None, limit: int
+    connection: AsyncConnection, feeds: Iterable[bytes], kinds: Iterable[int], after: tuple[int, ...] | None, limit: int
 ) -> list[bytes]:
     """Return the keys of settled markets on these feeds and of these kinds that follow `after`, earliest deadline
-    first.
-
-    Each feed and kind is a separate index range. At most a page is read from each range.
-    """
+    first. Each feed and kind is an index range, of which at most a page is read."""
     columns = agent_market.c
     place = (columns.closes_at, columns.listed_block, columns.listed_log_index)
     ranges = list(product(feeds, kinds))
@@ -196,36 +194,31 @@ async def _read_latest(connection: AsyncConnection, chain_id: int, feeds: set[by
     return {_feed_text(row.feed): FeedRound(row.answer, row.updated_at, row.tx) for row in rows}
 
 
-async def _read_volumes(connection: AsyncConnection, *where: ColumnElement[bool]) -> dict[bytes, int]:
+async def _read_volumes(
+    connection: AsyncConnection, amount: ColumnElement[int], where: ColumnElement[bool]
+) -> dict[bytes, int]:
     query = (
-        select(agent_stake.c.market_id, func.sum(agent_stake.c.amount).label("amount"))
-        .where(agent_stake.c.outcome.is_not(None), *where)
+        select(agent_stake.c.market_id, func.sum(amount).label("amount"))
+        .where(agent_stake.c.outcome.is_not(None), where)
         .group_by(agent_stake.c.market_id)
     )
     return {row.market_id: int(row.amount) for row in await connection.execute(query)}
 
 
 async def _moved_volumes(connection: AsyncConnection, previous: MarketsSnapshot, head: Head) -> dict[bytes, int]:
-    """Return the markets' volumes of the last 24 hours at `head`. They are computed from the volumes in `previous`:
-    newer bets are added, and bets that are now older than a day are subtracted. Index lookups find both; the rest of
-    the day is not read."""
+    """Compute the volumes of the last 24 hours at `head` from those in `previous`: add newer bets, subtract bets that
+    are now older than a day. Index lookups find both; the rest of the day is not read."""
     stake, before = agent_stake.c, previous.head
     begins, began = head.timestamp - DAY_SECONDS, before.timestamp - DAY_SECONDS
-    come = await _read_volumes(
-        connection, stake.staked_at >= max(before.timestamp, begins + 1), stake.staked_block > before.number
-    )
-    gone = await _read_volumes(
-        connection, stake.staked_at > began, stake.staked_at <= begins, stake.staked_block <= before.number
-    )
-    moved = {
-        key: previous.volume_24h.get(key, 0) + come.get(key, 0) - gone.get(key, 0)
-        for key in previous.volume_24h.keys() | come.keys()
-    }
+    is_new = and_(stake.staked_at >= max(before.timestamp, begins + 1), stake.staked_block > before.number)
+    is_old = and_(stake.staked_at > began, stake.staked_at <= begins, stake.staked_block <= before.number)
+    change = case((stake.staked_block > before.number, stake.amount), else_=-stake.amount)
+    changes = await _read_volumes(connection, change, or_(is_new, is_old))
+    moved = {key: previous.volume_24h.get(key, 0) + changes.get(key, 0) for key in {**previous.volume_24h, **changes}}
     return {key: amount for key, amount in moved.items() if amount}
 
 
 async def read_observations(connection: AsyncConnection, chain_id: int, feed: bytes, limit: int) -> list[FeedRound]:
-    """Return the newest rounds of a feed, newest first."""
     newest = (oracle_round.c.updated_at.desc(), oracle_round.c.round_id.desc())
     query = _rounds_of(chain_id, feed).order_by(*newest).limit(limit)
     return [FeedRound(row.answer, row.updated_at, row.tx) for row in await connection.execute(query)]
@@ -234,8 +227,7 @@ async def read_observations(connection: AsyncConnection, chain_id: int, feed: by
 async def read_readings(
     connection: AsyncConnection, chain_id: int, feed: bytes, times: Sequence[int]
 ) -> dict[int, FeedRound]:
-    """Return a feed's readings at exactly these times, by time. If a time has several readings, return the newest
-    one."""
+    """Return a feed's readings at exactly these times. If a time has several, return the newest one."""
     query = _rounds_of(chain_id, feed).where(oracle_round.c.updated_at.in_(times)).order_by(oracle_round.c.round_id)
     return {row.updated_at: FeedRound(row.answer, row.updated_at, row.tx) for row in await connection.execute(query)}
 
@@ -251,7 +243,7 @@ async def read_history(connection: AsyncConnection, market_key: bytes, limit: in
 
 
 async def read_positions(
-    connection: AsyncConnection, wallet: str, limit: int, before: tuple[int, int] | None
+    connection: AsyncConnection, wallet: str, limit: int, before: tuple[int, ...] | None
 ) -> list[Stake]:
     """Return a wallet's stakes before a block and log index, newest first."""
     place = (agent_stake.c.staked_block, agent_stake.c.staked_log_index)
@@ -269,7 +261,6 @@ async def require_sums(connection: AsyncConnection, chain_id: int, what: str) ->
 
 
 async def read_holdings(connection: AsyncConnection, chain_id: int, wallet: str) -> list[Holding]:
-    """Return a wallet's stakes summed by market and outcome. Raise 500 until the index has read the chain's history."""
     await require_sums(connection, chain_id, "Positions")
     rows = await connection.execute(select(agent_holding).where(agent_holding.c.wallet == bytes_of(wallet)))
     return [
@@ -289,62 +280,22 @@ async def read_by_bet(connection: AsyncConnection, bet_hash: bytes) -> Stake | N
     return next(iter(await _stakes(connection, _IN_BOOK.where(agent_stake.c.bet_hash == bet_hash))), None)
 
 
-async def read_by_key(connection: AsyncConnection, wallet: str, idem_hash: bytes) -> Stake | None:
-    """Find the stake, or the payment to refund, that settled under a wallet's idempotency key."""
-    rows = await _stakes(connection, _of_wallet(wallet).where(agent_stake.c.idem_hash == idem_hash))
-    # A later payment with the same key is refunded; then the stake itself is the answer.
-    return next((each for each in rows if each.outcome is not None), rows[0] if rows else None)
-
-
 async def read_by_nonce(connection: AsyncConnection, wallet: str, nonce: bytes) -> Stake | None:
     """Find the stake or refund as which a wallet's authorization was booked."""
     return next(iter(await _stakes(connection, _of_wallet(wallet).where(agent_stake.c.nonce == nonce))), None)
 
 
-_IN_BOOK = select(agent_stake).where(agent_stake.c.outcome.is_not(None))
-
-
 def _of_wallet(wallet: str) -> Select[Any]:
-    return select(agent_stake).where(agent_stake.c.wallet == bytes_of(wallet))
+    return _STAKE.where(agent_stake.c.wallet == bytes_of(wallet))
 
 
 async def _stakes(connection: AsyncConnection, query: Select[Any]) -> list[Stake]:
     return [stake_of(row) for row in await connection.execute(query)]
 
 
-async def read_totals(connection: AsyncConnection, stake: Stake) -> BookTotals | None:
-    """Return the totals of each outcome right after a stake; return None for a payment that was never a stake.
-
-    They are the current totals minus the later stakes. So the result is always the same, and for a new stake none of
-    the market's past is read.
-    """
-    if stake.outcome is None:
-        return None
-    came, stands = agent_stake.c, agent_outcome.c
-    net = came.amount - came.fee
-    sums = {
-        "net": func.sum(net),
-        "shares": func.sum(came.shares),
-        "excess": func.sum(func.greatest(came.shares - net, 0)),
-        "stakes": func.count(),
-    }
-    later = (
-        select(*(func.coalesce(total, 0).label(name) for name, total in sums.items()))
-        .where(came.market_id == stands.market_id, came.outcome == stands.outcome, came.ordinal > stake.ordinal)
-        .lateral("later")
-    )
-    then = [stands.outcome, *((stands[name] - later.c[name]).label(name) for name in sums)]
-    query = select(*then).select_from(agent_outcome.join(later, true())).where(stands.market_id == stake.market_key)
-    return {
-        row.outcome: (int(row.net), int(row.shares), int(row.excess), int(row.stakes))
-        for row in await connection.execute(query)
-    }
-
-
 async def read_arrival(
     connection: AsyncConnection, chain_id: int, token: str, payer: str, nonce: bytes
 ) -> Arrival | None:
-    """Return the state of an authorization in the index; return None if it has no state yet."""
     query = select(token_authorization).where(
         token_authorization.c.chain_id == chain_id,
         token_authorization.c.authorizer == bytes_of(payer),
@@ -354,36 +305,33 @@ async def read_arrival(
     row = (await connection.execute(query)).one_or_none()
     if row is None:
         return None
-    return Arrival(ArrivalState(row.state), row.value, row.block_number, row.tx)
+    return Arrival(row.state == "canceled", row.value, row.block_number, row.tx)
 
 
-def stake_of(row: Any) -> Stake:
+def stake_of(values: Sequence[Any]) -> Stake:
+    """Build a stake from the values of STAKE_COLUMNS, read through either database library."""
+    number, market_key, ordinal, wallet, outcome, amount, fee, shares, price_after, *others = values
+    bet_hash, idem_hash, builder, ref, refund_reason, *chain = others
     return Stake(
-        id=row.stake_id,
-        market_key=row.market_id,
-        ordinal=row.ordinal,
-        wallet=hex_of(row.wallet),
-        outcome=row.outcome,
-        amount=row.amount,
-        fee=row.fee,
-        shares=row.shares,
-        price_after=row.price_after,
-        bet_hash=row.bet_hash,
-        idem_hash=row.idem_hash,
-        builder=None if row.builder is None else hex_of(row.builder),
-        ref=row.ref,
-        refund_reason=None if row.refund_reason is None else RefundReason(row.refund_reason),
-        block=row.staked_block,
-        log_index=row.staked_log_index,
-        at=row.staked_at,
-        tx=row.staked_tx,
-        paid_tx=row.paid_tx,
+        number,
+        market_key,
+        ordinal,
+        hex_of(wallet),
+        outcome,
+        int(amount),
+        int(fee),
+        int(shares),
+        None if price_after is None else int(price_after),
+        bet_hash,
+        idem_hash,
+        None if builder is None else hex_of(builder),
+        ref,
+        None if refund_reason is None else RefundReason(refund_reason),
+        *chain,
     )
 
 
-@lru_cache(maxsize=1_024)
-def _feed_text(feed: bytes) -> str:
-    return checksum(feed)
+_feed_text = lru_cache(maxsize=1_024)(checksum)
 
 
 def _market(row: Any, feeds: Mapping[bytes, FeedWords]) -> ListedMarket:

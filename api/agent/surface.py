@@ -12,17 +12,15 @@ from aiohttp import web
 from api.agent import routes
 from api.agent.bodies.parts import RATE
 from api.agent.chain import AgentContracts, Balances
-from api.agent.describe import DESCRIPTION
 from api.agent.discovery import Discovery
 from api.agent.errors import error_body, problem
-from api.agent.index import AgentIndex
-from api.agent.links import Links
+from api.agent.facts import Links
+from api.agent.index import AgentIndex, AgentParts, Trading
 from api.agent.mcp import AgentMcp
 from api.agent.notices.events import EventChannels
 from api.agent.platform import Platform
 from api.agent.reads import AgentReads
 from api.agent.sentiment import Sentiment
-from api.agent.switch import Trading
 from api.agent.trade.answers import Attester
 from api.agent.trade.trading import TradeHandler, counted, refuse_undeployed
 from api.caching import json_response
@@ -61,13 +59,11 @@ async def agent_surface(context: Context) -> AsyncIterator[Surface]:
     client = await context.chains.client("base")
     if client is None:
         log.warning("no RPC URL for Base: balances and trades are unavailable", action="agent.no_rpc")
-    balances = Balances(client, contracts, settings.rpc_request_path_timeout_seconds)
-    feeds = feed_words(deployment.agent_feeds)
     index = AgentIndex(
         context.write_url,
         context.engine,
         deployment.chain_id,
-        feeds,
+        feed_words(deployment.agent_feeds),
         deployed=contracts is not None,
         replica=context.has_replica,
     )
@@ -81,26 +77,19 @@ async def agent_surface(context: Context) -> AsyncIterator[Surface]:
         deployed=contracts is not None,
         blocks_are_regular=deployment.blocks_are_regular,
     )
+    balances = Balances(client, contracts, settings.rpc_request_path_timeout_seconds)
+    parts = AgentParts(context, deployment.chain_id, contracts, client, links, index, switch, balances)
     secret = context.secrets.attestation_key
-    attester = Attester(None if secret is None else secret.get_secret_value(), deployment.chain_id)
+    attester = Attester(None if secret is None else secret.get_secret_value())
     if attester.address is None:
         log.warning("no attestation key: offers, receipts and callbacks are not signed", action="agent.unsigned")
     channels = EventChannels(context, links, client)
     channels.start(context)
-    reads = AgentReads(context, contracts, balances, index, links, deployment.chain_id)
-    platform = Platform(
-        context.engine,
-        context.pool,
-        index,
-        switch,
-        links,
-        deployment.chain_id,
-        client=client,
-        attester=attester.address,
-    )
+    reads = AgentReads(parts)
+    platform = Platform(parts, attester.address)
     trade: Handler = partial(refuse_undeployed, context)
     if contracts is not None:
-        trade = TradeHandler(context, contracts, client, balances, index, switch, attester, links).trade
+        trade = TradeHandler(parts, contracts, attester).trade
     quota = RequestQuota(context.limits, settings, RATE)
     operations = quota.counted(
         routes.operations(
@@ -108,8 +97,8 @@ async def agent_surface(context: Context) -> AsyncIterator[Surface]:
             reads=reads,
             platform=platform,
             trade=counted(trade),
-            discovery=Discovery(index, links),
-            sentiment=Sentiment(context.engine, index, links),
+            discovery=Discovery(parts),
+            sentiment=Sentiment(parts),
         )
     )
     mcp = AgentMcp(operations, wording, origin=links.origin)
@@ -117,7 +106,7 @@ async def agent_surface(context: Context) -> AsyncIterator[Surface]:
         yield Surface(
             name=NAME,
             title=TITLE,
-            description=DESCRIPTION,
+            description=routes.DESCRIPTION,
             prefixes=PREFIXES,
             error_body=wording,
             reads=(reads, platform),
@@ -130,18 +119,10 @@ async def agent_surface(context: Context) -> AsyncIterator[Surface]:
 
 
 def _switched_off(wording: ErrorBody) -> Surface:
-    """Return the surface for when the platform flag is off. It answers 404 on every path."""
+    """Return a surface that responds 404 on every path."""
 
     def off(request: web.Request, _raised: Problem) -> web.StreamResponse:
         why = problem("platform_disabled", "The agent platform is switched off.")
         return json_response(wording(why, request_id(request)), why.status)
 
-    return Surface(
-        name=NAME,
-        title=TITLE,
-        description="Switched off.",
-        prefixes=PREFIXES,
-        operations=(),
-        error_body=wording,
-        error_response=off,
-    )
+    return Surface(NAME, TITLE, "Switched off.", PREFIXES, (), wording, error_response=off)

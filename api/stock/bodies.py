@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from functools import cache
-from typing import Annotated, Any, Literal, TypeVar, get_args
+from typing import Annotated, Literal
 
-from msgspec import Meta, structs
+from msgspec import Meta
 
 from api.operations import Body
 
@@ -33,28 +32,6 @@ PhaseName = Literal["opens", "live", "frozen", "resolved", "void"]
 OutcomeName = Literal["UP", "DOWN", "FLAT", "VOID"]
 ReadAt = Annotated[int, Meta(ge=0, description="When the chain was last read, in Unix seconds; 0 if never.")]
 Stale = Annotated[bool, Meta(description="True while the chain or a feed is unreadable and older data is served.")]
-
-
-B = TypeVar("B", bound=Body)
-
-
-def body_from(body: type[B], *sources: object, **more: Any) -> B:
-    """Build a body from `more` and, for the other fields, the sources' attributes of the same names. The first source
-    that has an attribute wins. Integers become text if the field is text."""
-    for name, is_text in _fields(body):
-        if name not in more:
-            value = next(getattr(source, name) for source in sources if hasattr(source, name))
-            more[name] = str(value) if is_text and isinstance(value, int) else value
-    return body(**more)
-
-
-@cache
-def _fields(body: type[Body]) -> list[tuple[str, bool]]:
-    return [(field.name, _is_text(field.type)) for field in structs.fields(body)]
-
-
-def _is_text(kind: object) -> bool:
-    return kind is str or any(_is_text(each) for each in get_args(kind))
 
 
 class ErrorBody(Body):

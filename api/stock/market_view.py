@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import cast
 
 from api.head import Head
+from api.operations import body_from
 from api.stock import words
 from api.stock.bodies import (
     BookBody,
@@ -26,7 +27,6 @@ from api.stock.bodies import (
     TotalsBody,
     UpDown,
     VoidReasonName,
-    body_from,
 )
 from api.stock.facts import (
     FAMILIES,

@@ -17,9 +17,9 @@ from aiohttp import web
 from api.caching import RenderedBody, VersionedCache, public
 from api.context import Context
 from api.database import DATABASE_ERRORS
+from api.operations import body_from
 from api.problems import unavailable
 from api.stock import words
-from api.stock.bodies import body_from
 from api.stock.facts import ListedMarket, MarketsSnapshot
 from api.stock.index import read_drill, read_newest_settled, read_undelivered
 from api.stock.market_view import outcome_name, round_body, void_reason

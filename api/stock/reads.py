@@ -23,6 +23,7 @@ from api.caching import Rendered, RenderedBody, RenderedCache, SizedCache, Versi
 from api.context import Context
 from api.database import reading
 from api.limits import RequestQuota, caller_ip
+from api.operations import body_from
 from api.problems import Problem, unavailable
 from api.requests import read_query
 from api.stock import market_view
@@ -35,7 +36,6 @@ from api.stock.bodies import (
     PositionBody,
     PriceReading,
     PricesBody,
-    body_from,
 )
 from api.stock.facts import HeldPosition, ListedMarket, MarketsSnapshot, Oracle
 from api.stock.index import MAX_SETTLED, read_positions

@@ -118,7 +118,7 @@ def _stock_bet(row: Any, market: StockMarket) -> LatestBet:
 
 def _agent_bet(row: Any, market: AgentMarket) -> LatestBet:
     label = market.outcomes[row.outcome].label
-    href = f"/markets/{market.slug}"
+    href = f"/markets/{market.id}"
     return LatestBet("agent", row.staked_at, checksum(row.wallet), label, row.amount, market.words.short_title, href)
 
 

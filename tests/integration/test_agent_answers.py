@@ -15,7 +15,7 @@ import pytest
 
 from api.agent.bodies.trades import TradeBody
 from api.agent.trade import x402
-from api.agent.trade.payment import settle_call
+from api.agent.trade.x402 import settle_call
 from core.agent.bet import Bet, bet_hash, idem_hash
 from core.chain import checksum
 from core.db.engine import conninfo
@@ -43,7 +43,6 @@ def service(base_service: AgentService) -> AgentService:
 
 
 async def test_the_whole_receipt(buyer: Buyer, service: AgentService) -> None:
-    """Compares every key of a real and a simulated receipt, with the chain where possible."""
     chain, who = service.chain, DEV[0]
     body = bet(chain.ids["main"], who, "no", 7.123456, ref="campaign-1", builderCode=DEV[7].address)
     held = chain.balance(chain.contracts.settlement.address)
@@ -141,7 +140,6 @@ FIELDS: list[tuple[str, list[Any], Any]] = [
 
 
 async def test_every_field_of_a_request_is_checked(buyer: Buyer) -> None:
-    """A wrong value is reported with its field, a valid one accepted; only optional fields may be null."""
     whole: dict[str, Any] = {name: good for name, _, good in FIELDS}
     response, body = await buyer.post(whole)
     assert response.status == 200, body
@@ -167,8 +165,7 @@ async def test_every_field_of_a_request_is_checked(buyer: Buyer) -> None:
 
 
 async def test_no_size_is_too_large_for_its_own_sake(buyer: Buyer) -> None:
-    """Thousands of dollars settle like five, as long as they do not move the price too far; beyond the largest quote
-    the missing quote is what is refused, and what no contract can hold is no size."""
+    """Thousands of dollars settle like five, as long as they do not move the price too far."""
     whole = bet("deep", DEV[5], size=5_000)
     _, body = await buyer.get("/quote", marketId="deep", sizeUsd=5_000)
     limits = {"quoteId": body["quote"]["quoteId"], "minSharesOut": body["quote"]["suggestedMinSharesOut"]}
@@ -183,7 +180,6 @@ async def test_no_size_is_too_large_for_its_own_sake(buyer: Buyer) -> None:
 
 
 async def quoted_bet(buyer: Buyer, who: Wallet, size: int) -> dict[str, Any]:
-    """Return a bet on yes with the limits its quote suggests."""
     _, body = await buyer.get("/quote", marketId="main", side="yes", sizeUsd=size)
     suggested = body["quote"]["suggestedMinSharesOut"]
     return bet("main", who, "yes", size, quoteId=body["quote"]["quoteId"], minSharesOut=suggested)
@@ -220,7 +216,6 @@ async def test_a_lock_gives_what_was_suggested_or_nothing(
 
 
 async def test_the_order_of_the_checks(buyer: Buyer, service: AgentService) -> None:
-    """A trade that is wrong in every way is corrected one check at a time."""
     used = bet("shut", DEV[4], "yes", 2)
     response, paid = await buyer.buy(used, DEV[4])
     assert response.status == 200, paid
@@ -286,7 +281,7 @@ async def test_a_wallet_has_one_book_for_all_its_stakes(buyer: Buyer, service: A
     bound = bet_hash(brought, contracts.chain_id, contracts.settlement.address)
     _, challenge = await buyer.post(bet("main", who, "no", 4))
     envelope = sign(challenge["accepts"][0], who, now=chain.now, nonce=bound)
-    payment = x402.decode(header(envelope)["X-PAYMENT"], x402.Seller.of(contracts))
+    payment = x402.decode(header(envelope)["X-PAYMENT"], contracts)
     chain.send(settle_call(contracts, brought, payment).call, partner.address)
     async with asyncio.timeout(PATIENCE):
         while True:
@@ -331,7 +326,6 @@ async def test_a_challenge_is_named_in_the_log_and_sent_as_no_error_body(buyer: 
 async def test_nothing_is_kept_of_a_trade_that_was_only_asked_about(
     buyer: Buyer, service: AgentService, database_url: str
 ) -> None:
-    """Challenges and simulations store no row, only payments do."""
     asked = bet("main", DEV[2], size=1)
     await buyer.post(asked)
     await buyer.post({**asked, "simulate": True})

@@ -46,7 +46,6 @@ SIZES_USD = (1, 100)  # without a quote and below every client's own limit, and 
 
 
 async def wanted(buyer: Buyer, who: Wallet, side: str, size: int) -> dict[str, Any]:
-    """Return a bet, above 10 USD with a quote."""
     body = bet(buyer.service.chain.ids["official"], who, side, size)
     if size > 10:
         _, priced = await buyer.get("/quote", marketId="official", side=side, sizeUsd=size)
@@ -55,7 +54,6 @@ async def wanted(buyer: Buyer, who: Wallet, side: str, size: int) -> dict[str, A
 
 
 def python_client(kind: type[Any], who: Wallet, limit: str | None) -> Any:
-    """A client of the package: `x402Client` or `x402ClientSync`."""
     from x402.mechanisms.evm.exact import register_exact_evm_client
 
     client = kind()
@@ -126,7 +124,6 @@ async def test_the_python_client_stops_at_its_own_limit_as_the_guide_says(buyer:
 
 
 def settlement_of(body: Any, who: Wallet, network: str) -> dict[str, Any]:
-    """Return the expected settlement header of an accepted payment."""
     return {
         "success": True,
         "transaction": body["receipt"]["txHash"],
@@ -212,7 +209,6 @@ async def test_directories_find_the_trade_and_what_it_costs(service: AgentServic
 
 
 async def test_two_payments_of_one_request_must_be_the_same(buyer: Buyer, service: AgentService) -> None:
-    """The same payment in both versions counts once; two different ones are refused and neither is collected."""
     who, body = DEV[5], await wanted(buyer, DEV[5], "yes", 1)
     response, challenge = await buyer.post(body)
     assert response.status == 402
@@ -235,7 +231,6 @@ async def test_two_payments_of_one_request_must_be_the_same(buyer: Buyer, servic
 async def test_the_demo_of_the_local_stack_trades(
     buyer: Buyer, service: AgentService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its agents buy in both tiers and skip markets that are about to close."""
     who, dice = wallets.BETTORS[1], random.Random(7)
     with httpx.Client(trust_env=False) as http:
         client = demo.client_of(service.url, who, http)

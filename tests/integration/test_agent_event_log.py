@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from api.agent.bodies.events import event_body
-from api.agent.links import Links
+from api.agent.facts import Links
 from api.agent.requests import ResolvedQuery
 from core.agent.notices import submitted
 from core.agent.notices.log import MICROS, Draft, EventType, append, resolutions_after, source_of, undo_above
@@ -49,7 +49,7 @@ class Row:
 
     @property
     def content(self) -> tuple[Any, ...]:
-        """Return the fields that a fresh index has too; numbers and times differ after an undo."""
+        """Return the fields that a fresh index has too."""
         return (self.source, self.type, self.market_id, self.trade_id, self.block, self.payload)
 
 

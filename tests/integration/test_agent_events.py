@@ -34,7 +34,6 @@ def service(base_service: AgentService) -> AgentService:
 
 
 async def replayed(buyer: Buyer, wallet: str, count: int, *, seconds: float = PATIENCE) -> list[Any]:
-    """Wait for this many events of a wallet and return them."""
     events: list[Any] = []
 
     async def are_there() -> bool:
@@ -75,8 +74,7 @@ async def test_a_bet_is_submitted_and_then_placed(buyer: Buyer) -> None:
 
 
 async def test_from_bets_to_payouts_on_every_channel(buyer: Buyer, service: AgentService, database_url: str) -> None:
-    """Two bets of a wallet, of which one wins and the token refuses its first payout: four channels show one
-    sequence."""
+    """Two bets, one of which wins, and the token refuses its first payout."""
     chain, who = service.chain, DEV[2]
     settlement, token, key = chain.contracts.settlement, chain.contracts.token, chain.key("ends")
     follower = Following(f"{service.api}/events", who.address)

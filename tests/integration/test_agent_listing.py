@@ -49,7 +49,6 @@ def service(base_service: AgentService) -> AgentService:
 
 
 async def listed(buyer: Buyer, **query: object) -> list[dict[str, Any]]:
-    """Return the markets of all pages."""
     found: list[dict[str, Any]] = []
     while True:
         response, body = await buyer.get("/markets", **query)
@@ -162,7 +161,6 @@ async def test_a_result_is_found_by_id_or_key_in_the_whole_catalogue(buyer: Buye
 
 
 async def test_reads_ask_for_no_credentials(buyer: Buyer, service: AgentService) -> None:
-    """Makes every documented read without credentials: JSON under one prefix, times and wallets in one format."""
     async with buyer.session.get(f"{service.url}/openapi/agent.json") as response:
         paths = (await response.json())["paths"]
     assert [path for path in paths if not path.startswith("/api/agent/v1/")] == ["/api/agent/mcp.json"]
@@ -233,13 +231,10 @@ async def test_a_browser_may_call_with_the_headers_of_the_official_clients(buyer
         ("/markets/usual/research", "public, no-cache"),
         ("/result?marketId=usual", "public, no-cache"),
         ("/stats", "public, no-cache"),
-        ("/getting-started", "public, max-age=300"),
         (f"/positions?wallet={DEV[0].address}", "private, no-cache"),
     ],
 )
 async def test_what_has_not_changed_costs_no_body(buyer: Buyer, service: AgentService, path: str, cache: str) -> None:
-    """A strong ETag for each state: 304 to who holds it, the same bytes to who does not, no matter how he asks."""
-
     async def ask(**headers: str) -> tuple[int, bytes, Mapping[str, str]]:
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         async with buyer.session.get(service.api + buyer.named(path), headers=named) as response:
@@ -264,7 +259,6 @@ async def test_what_has_not_changed_costs_no_body(buyer: Buyer, service: AgentSe
 
 
 async def test_a_change_is_seen_at_once_through_the_etag(buyer: Buyer, service: AgentService) -> None:
-    """Once a bet has its receipt, every read shows it, cached or not."""
     reads = ("/markets?status=all&limit=200", "/markets/least", "/markets/least/research", "/positions?wallet=")
     paths = [buyer.named(each) + (DEV[2].address if each.endswith("=") else "") for each in reads]
     held = {}
@@ -288,7 +282,6 @@ async def test_answers_true_for_one_moment_are_not_cached(buyer: Buyer, service:
 
 
 async def test_a_market_that_is_not_open_yet_says_when_it_opens(buyer: Buyer, service: AgentService) -> None:
-    """It accepts no bets yet, so its status is `closed`, but it has not ended."""
     _, body = await buyer.get("/markets/later")
     market = body["market"]
     opens = int(datetime.fromisoformat(market["opensAt"]).timestamp())

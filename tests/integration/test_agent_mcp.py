@@ -14,8 +14,6 @@ from typing import Any
 
 import aiohttp
 import pytest
-from eth_account import Account
-from eth_account.messages import encode_defunct
 from mcp.client import Client
 
 from core.money import USD
@@ -25,7 +23,7 @@ from tests.support.agent_chain import AgentChain
 from tests.support.agent_service import AgentService, agent_service
 from tests.support.buyer import Buyer, bet, sign
 from tests.support.genesis import Genesis, RunningChain
-from tests.support.mcp_clients import PAYMENT, answered, fails
+from tests.support.mcp_clients import PAYMENT, fails
 
 DEV = wallets.DEV
 
@@ -58,14 +56,12 @@ def client(service: AgentService, buyer: Buyer) -> Client:
 
 
 def paid(terms: dict[str, Any], who: Wallet, now: int) -> dict[str, Any]:
-    """Return the `_meta` of a call that pays the terms, in version 2."""
     (accepted,) = terms["accepts"]
     envelope = sign({**accepted, "maxAmountRequired": accepted["amount"]}, who, now=now)
     return {PAYMENT: {"x402Version": 2, "payload": envelope["payload"], "accepted": accepted}}
 
 
 async def asked(client: Client, body: dict[str, Any]) -> dict[str, Any]:
-    """Return the answer to a call without a payment."""
     result = await client.call_tool("trade", body)
     assert result.is_error
     terms: dict[str, Any] = result.structured_content
@@ -84,7 +80,6 @@ def clock(service: AgentService) -> int:
 
 
 async def test_refusals_are_those_of_the_rest_api(client: Client, buyer: Buyer, service: AgentService) -> None:
-    """The body is the same except for the request id, with the status added."""
     async with client:
         body = wanted(service, DEV[1], side="sideways")
         response, rest = await buyer.post(body)
@@ -139,7 +134,6 @@ async def test_a_payment_makes_one_bet_over_rest_and_tools(client: Client, buyer
 
 
 async def test_limits_are_shared_with_the_rest_api(client: Client, buyer: Buyer, service: AgentService) -> None:
-    """A wallet makes ten trades a minute from one address over both; the tool says how long to wait."""
     async with client:
         who = DEV[5]
         for _ in range(5):
@@ -159,7 +153,6 @@ ACCEPT = {"Accept": "application/json, text/event-stream", "Content-Type": "appl
 
 
 async def post(service: AgentService, body: bytes, **headers: str) -> tuple[int, Any]:
-    """Post bytes and return the answer, which must come within a few seconds."""
     url = f"{service.url}/api/agent/mcp"
     async with (
         aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=8)) as session,
@@ -198,11 +191,12 @@ def tool(name: str, arguments: str) -> bytes:
         '{"marketId":"x","side":"yes","sizeUsd":5,"walletAddress":"0x","idemKey":"\\udfff\\udfff\\udfff\\udfff"}',
         '{"marketId":true,"side":1,"sizeUsd":1}',
         '{"simulate":false}',
+        '{"marketId":"../v1/health","tradeId":"../v1/health"}',
         "{" + '"a":{' * 500 + '"b":1' + "}" * 501,
     ],
 )
 async def test_no_argument_breaks_a_tool(service: AgentService, buyer: Buyer, arguments: str) -> None:
-    for name in ("get_market", "get_quote", "simulate_trade", "trade", "get_webhook", "register_webhook"):
+    for name in ("get_market", "get_quote", "simulate_trade", "trade", "get_proof", "get_events"):
         no_headers: dict[str, str] = {}
         for headers in (no_headers, modern("tools/call", name)):
             status, text = await post(service, tool(name, arguments), **headers)
@@ -239,25 +233,3 @@ async def test_payment_headers_of_an_mcp_call_are_ignored(client: Client, buyer:
     assert status == 200
     assert json.loads(text)["result"]["structuredContent"]["accepts"]
     assert service.chain.stake(who.address, body["idemKey"]) is None
-
-
-async def test_a_webhook_is_registered_shown_and_removed(client: Client, service: AgentService) -> None:
-    """The refusal shows the text to sign; the other tools only need the id."""
-    who = DEV[7]
-    given = {"wallet": who.address, "url": "http://127.0.0.1:9/hook", "message": "hello", "signature": "0x" + "11" * 65}
-    async with client:
-        refused = await fails(client, "register_webhook", 422, "invalid_wallet", **given)
-        message = refused["details"]["message"]
-        signed = Account.sign_message(encode_defunct(text=message), who.private_key).signature
-        given |= {"message": message, "signature": "0x" + bytes(signed).hex()}
-        made = (await answered(client, "register_webhook", **given))["webhook"]
-        assert made["secret"].startswith("whsec_")
-        again = await fails(client, "register_webhook", 422, "invalid_wallet", **given)
-        assert "used before" in again["message"]
-        looked = (await answered(client, "get_webhook", webhookId=made["id"]))["webhook"]
-        assert (looked["status"], looked["secret"]) == ("pending_verification", None)
-        assert (await answered(client, "test_webhook", webhookId=made["id"]))["event"]["type"] == "test"
-        assert (await answered(client, "remove_webhook", webhookId=made["id"]))["deleted"] is True
-        for name in ("get_webhook", "test_webhook", "remove_webhook"):
-            await fails(client, name, 404, "not_found", webhookId=made["id"])
-            await fails(client, name, 404, "not_found", webhookId="../v1/health")

@@ -48,7 +48,6 @@ PAY_AGAIN = ("sign a", "sign again", "fresh one", "new authorization", "fresh no
 
 @pytest.fixture
 async def market(buyer: Buyer, service: AgentService) -> str:
-    """A separate market for this test."""
     name = service.chain.list(f"m-{secrets.token_hex(4)}")
     await buyer.shows(name)
     return name
@@ -56,8 +55,6 @@ async def market(buyer: Buyer, service: AgentService) -> str:
 
 @dataclass(frozen=True)
 class Offer:
-    """A bet, what the API asks for it, and the payment its payer signs for it."""
-
     who: Wallet
     body: dict[str, Any]
     offer: Mapping[str, Any]
@@ -98,8 +95,7 @@ def rows(service: AgentService, query: str, *values: object) -> list[tuple[Any, 
 
 
 async def never_asked_again(buyer: Buyer, service: AgentService, mine: Offer, *, pays: bool = True) -> dict[str, Any]:
-    """Send the very request until it is answered by a receipt or for good; no answer on the way asks for money. The
-    chain goes on, so what is not final yet becomes so, and the keeper books it."""
+    """Send the same request until it has a receipt or a final refusal. The chain goes on, so blocks become final."""
     deadline = time.monotonic() + PATIENCE
     while True:
         response, body = await buyer.post(mine.body, headers=mine.headers if pays else None)
@@ -212,7 +208,7 @@ async def test_a_payment_of_one_unit_is_never_credited_as_four_dollars(
     assert service.chain.stake(theirs.who.address, theirs.body["idemKey"]) is None
     assert (unbooked(service) % (4 * USD), chain.balance(thief.address)) == (1, before - 1)
     given = await never_asked_again(buyer, service, theirs)
-    assert "payments under 1 USDC are not booked" in given["message"]
+    assert "payments below 1 USDC are not booked" in given["message"]
 
 
 @pytest.mark.thorough
@@ -266,7 +262,7 @@ async def test_a_use_next_to_a_transfer_must_be_one_payment(buyer: Buyer, servic
 async def test_a_signature_that_embeds_another_payers_nonce_finds_nothing(
     buyer: Buyer, service: AgentService, market: str
 ) -> None:
-    """A contract wallet's signature may hold any word; only the decoded nonce of its payment counts."""
+    """A contract wallet's signature may hold any word."""
     victim = payer(service, "victim")
     hers = await asked(buyer, victim, market, side="no")
     account, chain = payer(service, "contract"), service.chain
@@ -376,7 +372,7 @@ async def test_only_a_cancelled_authorization_asks_for_a_fresh_one(
     chain.send(cancelling(chain, who, nonce_of(mine.envelope)), STRANGER.address)
     response, refused = await buyer.post(mine.body, headers=mine.headers)
     assert (response.status, refused["retriable"]) == (429, True), refused
-    assert "not indexed yet" in refused["message"]
+    assert "not been indexed yet" in refused["message"]
     service.start("indexer")
     for _ in range(100):
         response, refused = await buyer.post(mine.body, headers=mine.headers)
@@ -428,8 +424,7 @@ async def test_an_authorization_that_has_paid_pays_for_nothing_else(
 async def test_a_payment_whose_window_passed_in_the_queue_is_never_sent(
     buyer: Buyer, service: AgentService, market: str
 ) -> None:
-    """The relayer dies and comes back after the authorization's end: no gas goes to what can only fail, and the payer,
-    whose money never moved, is asked afresh."""
+    """The relayer dies and comes back after the authorization's end: no gas is spent, and the payer is asked afresh."""
     who, chain = payer(service, "waits"), service.chain
     mine = await asked(buyer, who, market)
     ends = int(mine.envelope["payload"]["authorization"]["validBefore"])
@@ -551,7 +546,6 @@ async def test_reverts_of_five_wallets_do_not_exclude_a_newcomer_with_the_same_c
 
 @pytest.mark.parametrize("kind", [0, 2])
 async def test_bets_end_in_the_second_shown(buyer: Buyer, service: AgentService, kind: int) -> None:
-    """Before anything that decides is measured; no quote, lock or payment outlives it."""
     chain, who = service.chain, payer(service, "honest", usd=100)
     name = chain.list(f"m-{secrets.token_hex(4)}", kind=kind, closes_at=chain.now + 600)
     await buyer.shows(name)

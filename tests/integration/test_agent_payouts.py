@@ -7,15 +7,14 @@ from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from api import caching
-from api.agent.index import AgentIndex
-from api.agent.links import Links
+from api.agent.facts import Links
+from api.agent.index import AgentIndex, AgentParts, Trading
 from api.agent.platform import Platform
-from api.agent.switch import Trading
 from core.db.engine import make_engine, make_pool
 from core.db.switches import SwitchWatcher
 from core.feeds.words import feed_words
@@ -71,7 +70,6 @@ async def exact(buyer: Buyer, path: str) -> Any:
 
 
 async def staked(buyer: Buyer, market: str, number: int) -> dict[str, Any]:
-    """A bet of the table; above 10 USD with a lock."""
     side, units = STAKED[number]
     body = bet(market, DEV[number], side, units / USD)
     if units > 10 * USD:
@@ -93,7 +91,6 @@ async def resolved(buyer: Buyer, market: str) -> dict[str, Any]:
 
 
 async def paid_out(service: AgentService) -> None:
-    """Wait until the contract owes no payout."""
     liabilities = service.chain.contracts.settlement.call("liabilities")
     async with asyncio.timeout(PATIENCE):
         while service.chain.read(liabilities)[1]:
@@ -169,7 +166,6 @@ def _transfers(service: AgentService, sender: str, to: str) -> list[dict[str, An
 
 
 async def test_a_market_without_winners_gives_every_stake_back_whole(buyer: Buyer, service: AgentService) -> None:
-    """The fee too."""
     before = service.chain.balance(DEV[4].address)
     body = bet("forgotten", DEV[4], "no", 9.999999)
     response, paid = await buyer.buy(body, DEV[4])
@@ -188,8 +184,8 @@ async def test_a_market_without_winners_gives_every_stake_back_whole(buyer: Buye
 async def test_stats_are_counted_once_a_minute(
     buyer: Buyer, service: AgentService, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two winners were paid at once by the keeper. While it is away a third is paid at once by a stranger, and a fourth
-    after a quarter of an hour; who bet alone gets the stake back, which is no win."""
+    """The keeper pays two winners, a stranger a third at once and a fourth too late. A bettor without opponents is
+    refunded, which is no win."""
     played = service.chain
     _, first = await buyer.get("/stats")
     for market, number, side in (("others", 4, "no"), ("others", 5, "yes"), ("late", 4, "no"), ("late", 5, "yes")):
@@ -218,7 +214,8 @@ async def test_stats_are_counted_once_a_minute(
             while index.snapshot is None or index.snapshot.markets[played.key("alone")].ending is None:
                 await index.refresh()
         switch = Trading(False, SwitchWatcher(database_url, pool), deployed=True, blocks_are_regular=False)
-        platform = Platform(engine, pool, index, switch, links, 8453, client=None)
+        context, nothing = cast(Any, SimpleNamespace(engine=engine, pool=pool)), cast(Any, None)
+        platform = Platform(AgentParts(context, 8453, None, None, links, index, switch, nothing), None)
 
         async def stats() -> Any:
             return loads((await platform._stats.get()).body)["stats"]

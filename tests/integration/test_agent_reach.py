@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from api.agent.switch import SHARED_SECONDS, ChainProbe
+from api.agent.chain import responds
 from core.chain import ChainClient, ChainProvider
 from tests.integration.hostile_node import hostile_node, status
 from tests.waiting import PATIENCE, until
@@ -23,23 +23,12 @@ async def test_a_node_is_down_until_it_answers_again() -> None:
         hostile_node(status(500)) as node,
         ChainProvider((node.url,), chain_id=31337, timeout_seconds=1, rounds=1) as rpc,
     ):
-        reach = ChainProbe(ChainClient(rpc))
+        client = ChainClient(rpc)
         for _ in range(15):  # between them its URL rests and is tried again
-            assert not await reach.is_up()
+            assert not await responds(client)
             await asyncio.sleep(0.3)
         node.replies = [HEAD]
-        await until(reach.is_up, "an answer", pause=0.1)
-
-
-async def test_probes_within_two_seconds_share_one_call() -> None:
-    async with hostile_node(HEAD) as node, ChainProvider((node.url,), chain_id=31337) as rpc:
-        reach = ChainProbe(ChainClient(rpc))
-        assert all(await asyncio.gather(*(reach.is_up() for _ in range(20))))
-        assert await reach.is_up()
-        assert len(node.methods) == 1
-        await asyncio.sleep(SHARED_SECONDS)
-        assert await reach.is_up()
-        assert len(node.methods) == 2
+        await until(lambda: responds(client), "an answer", pause=0.1)
 
 
 async def test_a_node_that_never_answers_counts_as_down() -> None:
@@ -51,10 +40,10 @@ async def test_a_node_that_never_answers_counts_as_down() -> None:
     async with hostile_node(never) as node, ChainProvider((node.url,), chain_id=31337) as rpc:
         try:
             async with asyncio.timeout(PATIENCE):
-                assert not await ChainProbe(ChainClient(rpc)).is_up()
+                assert not await responds(ChainClient(rpc))
         finally:
             over.set()
 
 
 async def test_without_a_url_the_chain_is_down() -> None:
-    assert not await ChainProbe(None).is_up()
+    assert not await responds(None)

@@ -77,7 +77,7 @@ async def test_markets(buyer: Buyer, service: AgentService) -> None:
     assert {**one["market"], "stats": None} == {**target, "stats": None}
 
 
-async def test_market_filters_and_pages(buyer: Buyer, service: AgentService) -> None:
+async def test_market_filters(buyer: Buyer, service: AgentService) -> None:
     async def ids(**query: object) -> list[str]:
         _, body = await buyer.get("/markets", **query)
         assert body["count"] == len(body["markets"])
@@ -91,15 +91,6 @@ async def test_market_filters_and_pages(buyer: Buyer, service: AgentService) -> 
     for empty in ("", ",", " , "):  # an empty list to one reader, no filter to another
         response, refused = await buyer.get("/markets", ids=empty)
         assert (response.status, refused["error"], refused["issues"][0]["field"]) == (400, "invalid_request", "ids")
-    seen, cursor = [], None
-    while True:
-        query = {"limit": 1} if cursor is None else {"limit": 1, "cursor": cursor}
-        _, body = await buyer.get("/markets", **query)
-        seen += [service.chain.names[each["id"]] for each in body["markets"]]
-        cursor = body["nextCursor"]
-        if cursor is None:
-            break
-    assert sorted(seen) == ["buckets", "target", "updown"]
 
 
 @pytest.mark.parametrize("name", ["target", "buckets", "updown"])

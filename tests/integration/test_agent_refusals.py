@@ -87,7 +87,6 @@ async def test_a_bet_is_refused(buyer: Buyer, change: dict[str, Any], status: in
 
 
 async def test_the_balance_is_checked_only_with_a_payment(buyer: Buyer, service: AgentService) -> None:
-    """Before that it is a warning: of a quote that names the wallet, and of a simulation."""
     body = bet("near", POOR)
     response, challenge = await buyer.post(body)
     assert response.status == 402, challenge
@@ -342,7 +341,6 @@ async def test_the_operators_switch_is_seen_within_two_seconds(
 
 
 async def test_the_same_bet_under_a_new_key_waits_for_the_first(buyer: Buyer, service: AgentService) -> None:
-    """While the first is in flight (nothing is mined) a duplicate is refused; once it has settled, it is a new bet."""
     who, chain = DEV[6], service.chain
     first, second = bet("near", who, size=7), bet("near", who, size=7)
     with chain.held():
@@ -387,7 +385,6 @@ async def test_an_unknown_outcome_is_never_a_second_challenge(buyer: Buyer, serv
 
 
 def unknown_trades(service: AgentService) -> str:
-    """Return the counter that raises the alarm."""
     return next(line for line in service.metrics("api").splitlines() if line.startswith("vpm_agent_trades_unknown_"))
 
 

@@ -46,7 +46,6 @@ def service(base_service: AgentService) -> AgentService:
 
 
 async def something_to_show(service: AgentService) -> tuple[str, list[str]]:
-    """Place a bet and register webhooks; return the trade's id and theirs."""
     async with aiohttp.ClientSession() as session:
         buyer = Buyer(session, service)
         await buyer.shows("updown")
@@ -57,8 +56,6 @@ async def something_to_show(service: AgentService) -> tuple[str, list[str]]:
 
 
 def test_every_answer_matches_the_description(service: AgentService) -> None:
-    """No server errors and no undocumented status, header or body; requests that violate the description are
-    refused."""
     trade_id, hooks = asyncio.run(something_to_show(service))
     document = f"{service.url}/openapi/agent.json"
     with DIRECT.open(document) as response:

@@ -83,7 +83,6 @@ async def test_a_database_made_anew_shows_the_same(
 
 
 async def _comparable(buyer: Buyer, path: str) -> bytes:
-    """Return the body's bytes after `meta`, which has the time it was made."""
     async with buyer.session.get(buyer.service.api + buyer.named(path)) as response:
         assert response.status == 200
         return (await response.read()).partition(b'"},')[2]

@@ -27,7 +27,6 @@ BEYOND_FINALITY = 80
 
 @pytest.fixture
 async def market(buyer: Buyer, service: AgentService, request: pytest.FixtureRequest) -> str:
-    """A separate market for this test."""
     name = service.chain.list(f"t-{request.node.name[:60]}".lower().replace("[", "-").replace("]", ""))
     await buyer.shows(name)
     return name
@@ -129,8 +128,7 @@ async def test_offer_and_receipt_are_signed(buyer: Buyer, service: AgentService,
 async def test_a_bound_payment_can_be_settled_by_anyone(
     buyer: Buyer, service: AgentService, market: str, form: Form
 ) -> None:
-    """While the relayer is down the answer has the contract call, a third party sends it, and then the key returns the
-    receipt."""
+    """While the relayer is down, a third party sends the call, and then the key returns the receipt."""
     body = bet(market, DEV[2])
     _, challenge = await buyer.post(body)
     offer = challenge["accepts"][0]
@@ -247,8 +245,8 @@ async def test_a_signature_in_the_wrong_form_is_refused_with_a_reason(
     offer = challenge["accepts"][0]
     marked = bytes.fromhex(offer["extra"]["receiveNonce"][2:])
     for nonce, signed_as, words in (
-        (marked, Form.TRANSFER, "which take a signature over ReceiveWithAuthorization"),
-        (secrets.token_bytes(32), Form.RECEIVE, "whose nonce must be extra.receiveNonce"),
+        (marked, Form.TRANSFER, "sign ReceiveWithAuthorization, not TransferWithAuthorization"),
+        (secrets.token_bytes(32), Form.RECEIVE, "needs extra.receiveNonce as nonce"),
     ):
         envelope = sign(offer, who, now=chain.now, nonce=nonce, form=signed_as)
         response, refused = await buyer.post(body, headers=header(envelope))
@@ -258,8 +256,7 @@ async def test_a_signature_in_the_wrong_form_is_refused_with_a_reason(
 
 
 async def reverted(buyer: Buyer, service: AgentService, body: dict[str, Any], envelope: dict[str, Any]) -> None:
-    """A payment that passes every check before it is sent and fails when it is mined: stakes are paused in the same
-    block, just before it. Afterwards they are taken again."""
+    """Have a payment fail when it is mined: stakes are paused in the same block, just before it."""
     chain = service.chain
     guardian, pause = chain.deployment.operator_wallets["guardian"], chain.pauser.call("pause")
     chain.ask("anvil_setBalance", guardian, hex(10**22))
@@ -285,8 +282,7 @@ async def reverted(buyer: Buyer, service: AgentService, body: dict[str, Any], en
 async def test_a_bet_that_a_stranger_settles_first_gets_its_receipt(
     buyer: Buyer, service: AgentService, market: str
 ) -> None:
-    """A stranger copies the call in flight, and pays more to be before it in the block. The relayer learns
-    that its call was refused before the index shows the stake."""
+    """A stranger copies the call in flight and pays more, and the relayer learns of the refusal before the index."""
     chain, who = service.chain, DEV[6]
     body = bet(market, who)
     _, challenge = await buyer.post(body)
@@ -394,8 +390,7 @@ async def test_a_contract_wallet_pays_by_erc1271(buyer: Buyer, service: AgentSer
 async def test_a_signature_that_the_token_refuses_is_a_fresh_challenge(
     buyer: Buyer, service: AgentService, market: str
 ) -> None:
-    """An ERC-6492 signature of a wallet that is not deployed yet: the token passes it on without unwrapping. The same
-    payment with a plain signature is accepted."""
+    """An ERC-6492 signature of a wallet that is not deployed yet: the token passes it on without unwrapping."""
     chain, account = service.chain, wallets.wallet("a wallet that wraps")
     chain.ask("anvil_setCode", account.address, PLAIN_CODE)
     chain.give(account.address, 20_000_000)

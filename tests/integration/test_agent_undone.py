@@ -26,7 +26,6 @@ BEYOND_FINALITY = 80
 def service(
     local_genesis: Genesis, database_url: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[AgentService]:
-    """Run a service on a separate chain whose blocks the tests undo."""
     folder = tmp_path_factory.mktemp("undone")
     with chain(local_genesis, "base", folder / "chain.log") as running:
         played = AgentChain.on(running.url, running.deployment)
@@ -44,7 +43,6 @@ async def buyer(service: AgentService) -> AsyncIterator[Buyer]:
 async def answered(
     buyer: Buyer, body: dict[str, Any], paid: dict[str, str], status: int
 ) -> tuple[dict[str, Any], set[int]]:
-    """Repeat a request until it gets this status; return the answer and the earlier statuses."""
     others: set[int] = set()
     said: dict[str, Any] = {}
 
@@ -62,7 +60,6 @@ async def answered(
 async def ready(
     buyer: Buyer, service: AgentService, market: str, payer: wallets.Wallet
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return a bet on a market that the service shows, and the header that pays for it."""
     await buyer.shows(market)
     body = bet(market, payer)
     offer = (await buyer.challenged(body))["accepts"][0]

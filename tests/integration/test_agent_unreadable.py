@@ -148,15 +148,14 @@ async def test_health_reports_that_no_base_node_can_be_reached(
         response, body = await there.post(bet("steady", DEV[0]))
         assert (response.status, body["error"]) == (503, "platform_paused"), body
         shown = (await there.get("/health"))[1]["health"]
-        assert (shown["ok"], shown["reason"]) == (False, "No Base node can be reached."), shown
+        assert (shown["ok"], shown["reason"]) == (False, "No Base node responds."), shown
     assert (await buyer.get("/health"))[1]["health"]["ok"] is True
 
 
 async def test_bets_are_refused_while_the_chain_stands_still(
     buyer: Buyer, service: AgentService, database_url: str, local_genesis: Genesis, tmp_path: Path
 ) -> None:
-    """A node keeps reporting an old head, so a payment cannot be mined in time. This applies only to chains with
-    regular blocks, not to development chains."""
+    """A node keeps reporting an old head. Development chains, without regular blocks, are exempt."""
     deployments = tmp_path / "deployments"
     deployments.mkdir()
     for each in local_genesis.deployments.glob("*.json"):

@@ -216,7 +216,7 @@ async def test_a_test_is_sent_once_and_retries_waiting_events(buyer: Buyer, data
         there.answers = [503]
         url = f"{buyer.service.api}/webhooks/{hook['id']}/test"
         async with buyer.session.post(url) as response:
-            assert (await response.json())["note"] == "It answered 503."
+            assert (await response.json())["note"] == "The endpoint returned status 503."
         async with pool.connection() as connection:
             later = await connection.execute(
                 "SELECT attempt_at BETWEEN now() + interval '1 h' AND now() + interval '1 d' FROM agent_webhook"

@@ -12,7 +12,7 @@ from aiohttp.test_utils import make_mocked_request
 from multidict import CIMultiDict
 
 from api.agent.requests import TradeRequest
-from api.agent.trade.rates import TradeRates
+from api.agent.trade.orders import TradeRates
 from api.app import serve
 from api.limits import RateLimits, RequestQuota, blocked_region, caller_ip
 from api.operations import DocumentedAnswer, Operation

@@ -19,8 +19,7 @@ from eth_utils.crypto import keccak
 from psycopg_pool import PoolTimeout
 
 from api import database
-from api.agent.errors import problem
-from api.agent.storage import free_connection, storage
+from api.agent.errors import free_connection, problem, storage
 from api.agent.trade import records
 from api.agent.trade.trading import TradeSubmission
 from api.limits import ConcurrencyLimiter

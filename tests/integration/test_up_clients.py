@@ -91,7 +91,7 @@ async def test_the_official_clients_bet_dollars(origin: str, connected: Any) -> 
     """Challenge, payment, receipt, replay and refusals; each client holds every result to the tool's schema."""
     who = DEV[1 + CLIENTS.index(connected)]
     async with connected(f"{origin}/api/agent/mcp") as (tools, call):
-        assert len(tools) == 19
+        assert len(tools) == 14
         market = await binary_market(call)
         for name, given in (
             ("research_market", {"marketId": market["id"]}),
@@ -101,7 +101,6 @@ async def test_the_official_clients_bet_dollars(origin: str, connected: Any) -> 
             ("check_wallet", {"wallet": who.address}),
             ("get_result", {"marketId": market["id"]}),
             ("get_events", {"wallet": who.address}),
-            ("get_resolved", {"wallet": who.address}),
             ("get_health", {}),
         ):
             assert (await call(name, **given))["meta"], name
@@ -166,7 +165,7 @@ async def test_the_official_clients_bet_on_stocks(origin: str, connected: Any) -
 async def test_the_inspector_lists_and_calls(origin: str, inspector: Any) -> None:
     """A refusal shows its reason, not a mismatch of schemas; an unpaid call shows what it would have to pay."""
     async with inspector(f"{origin}/api/agent/mcp") as (tools, call):
-        assert len(tools) == 19
+        assert len(tools) == 14
         market = await binary_market(call)
         quote = await call("get_quote", marketId=market["id"], side="yes", sizeUsd=5)
         assert quote["quote"]["sizeUsd"] == 5

@@ -12,19 +12,18 @@ import psycopg
 import pytest
 from eth_utils.crypto import keccak
 
-from api.agent.links import Links
+from api.agent.facts import Links
 from api.agent.notices import dispatcher as webhook_dispatcher
 from api.agent.notices import endpoints as webhook_store
 from api.agent.notices import sending as webhook_sending
 from api.agent.notices.dispatcher import Dispatcher
-from api.agent.notices.sending import DeliverySigner, WebhookSender
-from api.agent.notices.targets import TargetResolver
+from api.agent.notices.sending import DeliverySigner, TargetResolver, WebhookSender
+from api.problems import Problem
 from core.agent.bet import Bet
 from core.agent.notices import log as event_log
 from core.agent.notices.log import Draft, EventType, Notice, notices_from, source_of
 from core.db.engine import ConnectionPool, make_pool
 from tests.support import hostile_endpoint as hostile
-from tests.support.prometheus import measured
 from tests.support.signed_bets import add_trade
 from tests.support.webhook_receiver import Receiver, receiver
 from tests.waiting import PATIENCE, running, until
@@ -45,7 +44,6 @@ async def pool(fresh_database_url: str, monkeypatch: pytest.MonkeyPatch) -> Asyn
 
 @contextlib.asynccontextmanager
 async def dispatching(url: str, *, processes: int = 1, **how: Any) -> AsyncIterator[None]:
-    """Run dispatchers, each with its own pool like a process."""
     async with contextlib.AsyncExitStack() as stack:
         for _ in range(processes):
             pool = await stack.enter_async_context(make_pool(url, size=4, autocommit=True))
@@ -82,8 +80,6 @@ async def _row(pool: ConnectionPool, webhook_id: str) -> webhook_store.WebhookEn
 
 
 async def _let_go(pool: ConnectionPool, webhook_id: str) -> None:
-    """Wait until the result of the delivery is stored."""
-
     async def is_let_go() -> bool:
         return (await _row(pool, webhook_id)).lease is None
 
@@ -128,10 +124,10 @@ async def test_an_undeliverable_event_is_reported_on_the_other_channels(
     assert sum(webhook_dispatcher.RETRIES) >= 24 * 3600
     wallet = b"\x21" * 20
     retries = (0.05,) * 8
-    counted = measured("vpm_agent_webhook_dead_letters_total")
     async with receiver() as broken, receiver() as well:
         broken.always = 500
         hook = await _hook(pool, wallet, broken.url)
+        ref = (await _row(pool, hook)).ref
         await _hook(pool, wallet, well.url)
         await _append(pool, wallet, "first", "second")
         async with dispatching(fresh_database_url, retries=retries):
@@ -143,17 +139,13 @@ async def test_an_undeliverable_event_is_reported_on_the_other_channels(
     notice = (await _log(pool, wallet))[2]
     payload = orjson.loads(notice.payload)
     assert payload == {
-        "webhook": webhook_store.ref_of(hook),
+        "webhook": ref,
         "eventId": (await _log(pool, wallet))[0].id,
         "seq": 0,
         "attempts": 9,
-        "error": "It answered 500.",
+        "error": "The endpoint returned status 500.",
         "disabled": False,
     }
-    async with pool.connection() as connection:
-        rows = await (await connection.execute("SELECT seq, attempts FROM agent_webhook_dead ORDER BY seq")).fetchall()
-    assert rows == [(0, 9), (1, 9)]
-    assert measured("vpm_agent_webhook_dead_letters_total") == counted + 2
     assert hook not in notice.payload
 
 
@@ -162,7 +154,6 @@ async def test_a_webhook_that_only_fails_is_disabled_and_comes_back_with_the_han
 ) -> None:
     assert webhook_store.DISABLE_AFTER_SECONDS == 3 * 86_400
     wallet = b"\x23" * 20
-    counted = measured("vpm_agent_webhook_disabled_total")
     async with receiver() as there:
         there.always = 500
         hook = await _hook(pool, wallet, there.url)
@@ -171,7 +162,6 @@ async def test_a_webhook_that_only_fails_is_disabled_and_comes_back_with_the_han
             await _becomes(pool, hook, "disabled")
             last = (await _log(pool, wallet))[-1]
             assert last.type is EventType.DELIVERY_FAILED
-            assert measured("vpm_agent_webhook_disabled_total") == counted + 1
             assert orjson.loads(last.payload)["disabled"] is True
             sent = len(there.deliveries)
             await _append(pool, wallet, "third")
@@ -211,7 +201,6 @@ async def test_one_failure_long_after_an_outage_does_not_disable_a_webhook(
 
 
 async def _wake(pool: ConnectionPool, hook: str) -> None:
-    """Wake an endpoint, as `POST /webhooks/{id}/test` does."""
     async with pool.connection() as connection, connection.transaction():
         found = await webhook_store.find(connection, hook, lock=True)
         assert found is not None
@@ -223,7 +212,7 @@ async def test_a_disabled_webhook_comes_back_only_within_its_wallets_limit(pool:
     wallet = b"\x29" * 20
     first = await _hook(pool, wallet, "https://example.org/first", status="disabled")
     hooks = [await _hook(pool, wallet, f"https://example.org/{n}") for n in range(webhook_store.MAX_PER_WALLET)]
-    with pytest.raises(webhook_store.TooManyWebhooks):
+    with pytest.raises(Problem, match="maximum"):
         await _wake(pool, first)
     assert (await _row(pool, first)).status == "disabled"
     async with pool.connection() as connection:
@@ -233,8 +222,6 @@ async def test_a_disabled_webhook_comes_back_only_within_its_wallets_limit(pool:
 
 
 async def _counted(pool: ConnectionPool, query: str, count: int) -> None:
-    """Wait until a query returns this count."""
-
     async def is_so() -> bool:
         async with pool.connection() as connection:
             return await (await connection.execute(query.encode())).fetchone() == (count,)
@@ -425,20 +412,21 @@ async def test_a_delayed_process_sends_nothing_after_its_lease_expired(
 
 @pytest.mark.parametrize("turns", range(6))
 async def test_a_dispatcher_stops_while_it_waits_for_connections(database_url: str, turns: int) -> None:
-    """Two tasks, for due deliveries and for old rows, are waiting for a connection."""
     async with make_pool(database_url, size=1, autocommit=True) as pool:
 
         async def stop() -> None:
             for _ in range(turns):
                 await asyncio.sleep(0)
-            working.cancel()
+            for each in working:
+                each.cancel()
 
         held = await pool.getconn()
-        working = asyncio.create_task(Dispatcher(database_url, pool, _sender(), LINKS).run())
+        dispatcher = Dispatcher(database_url, pool, _sender(), LINKS)
+        working = [asyncio.create_task(each) for each in (dispatcher.run(), dispatcher.tidy())]
         await until(lambda: pool.get_stats()["requests_waiting"] >= 2, "both waiting for a connection", pause=0.01)
         await asyncio.gather(pool.putconn(held), stop())
-        await asyncio.wait((working,), timeout=PATIENCE)
-        assert working.cancelled()
+        await asyncio.wait(working, timeout=PATIENCE)
+        assert all(each.cancelled() for each in working)
 
 
 async def _callback(pool: ConnectionPool, name: str) -> bytes:

@@ -10,7 +10,7 @@ from contextlib import aclosing
 import pytest
 
 from api.agent.notices.dispatcher import AT_ONCE
-from api.agent.notices.targets import Target, TargetRefused, TargetResolver, checked_url, is_public
+from api.agent.notices.sending import Target, TargetRefused, TargetResolver, checked_url, is_public
 from tests.support.name_server import NameServer, name_server
 from tests.waiting import until
 

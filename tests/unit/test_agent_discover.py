@@ -13,8 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.agent.discovery import BROWSE, most_active, rank_markets, terms_of
-from api.agent.search_text import folded, scanned, silence, words_of
+from api.agent.discovery import BROWSE, folded, most_active, rank_markets, scanned, silence, terms_of, words_of
 from api.agent.trade.orders import check_open
 from api.problems import Problem
 from core.contracts.statuses import MarketKind
@@ -52,7 +51,7 @@ def test_the_golden_file_has_sixty_cases_of_every_kind() -> None:
 @pytest.mark.parametrize("case", GOLDEN["post"], ids=lambda case: case["text"][:40])
 def test_posts(case: Mapping[str, Any]) -> None:
     quiet = silence(case["text"])
-    assert (None if quiet is None else quiet.value) == case.get("silent")
+    assert quiet == case.get("silent")
     if quiet is None:
         kind, wanted = case.get("kind", "exact"), case["matches"]
         first = rank_markets(MARKETS, words_of(case["text"]))
@@ -125,7 +124,6 @@ def test_links_and_mentions_are_ignored() -> None:
 
 
 def test_market_texts_cannot_change_an_answer() -> None:
-    """Only words shared by the text and the market are returned, and they consist of letters and digits."""
     hostile = market("h", "X", '<b onmouseover="x()">bold</b> moves?')
     match = rank_markets([hostile], words_of('<b onmouseover="x()"> bold'))[0]
     assert match.terms == ("b", "bold", "onmouseover", "x")

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.agent import cursors as pages
-from api.agent import projection
 from api.agent.bodies import markets, positions, research, trades
-from api.agent.facts import Ending, FeedRound, Holding, ListedMarket, Stake
-from api.agent.links import Links
+from api.agent.bodies import parts as projection
+from api.agent.facts import Ending, FeedRound, Holding, Links, ListedMarket, Stake
+from api.agent.requests import cursor_of, place_of
 from api.agent.trade.orders import MAX_POINTS, check_impact, check_open, largest_size, max_unmoving
+from api.operations import body_from
 from api.problems import Problem
 from core.agent.book import Book, Quote, fee_of
 from core.contracts.statuses import MarketKind
@@ -54,9 +54,7 @@ def quoted(made: ListedMarket, outcome: int, got: Quote) -> Any:
         got,
         quote_id="q",
         expires_at="",
-        tier="simple",
         projected=projection.project_quote(made, outcome, got),
-        largest=USD,
         snapshot=agent_markets.snapshot(made),
         links=LINKS,
     )
@@ -193,8 +191,7 @@ def test_a_market_with_bets_on_one_side_refunds_every_stake(winner: int) -> None
 
 
 def many_against_few() -> tuple[Book, Quote, Quote, Quote]:
-    """Return a book with much on one side and little on the other: the pool has less than a dollar for each share of
-    the first."""
+    """Return a book whose pool has less than a dollar for each share of the first side."""
     book, early = THIN.staked(0, 100 * USD)
     book, late = book.staked(0, 100 * USD)
     book, other = book.staked(1, 5 * USD)
@@ -246,7 +243,7 @@ def test_every_body_that_shows_a_market_names_its_times_to_the_second(kind: Mark
     assert made.closes_at == NOW + 86_400
     got = made.book.quote(0, USD)
     bodies = [
-        trades.ProofMarket(**markets.market_facts(made, LINKS, NOW)),
+        body_from(trades.ProofMarket, made.words, made.book, **markets.market_facts(made, LINKS, NOW)),
         markets.market_ref(made, agent_markets.snapshot(made), LINKS),
         research.rules(made, LINKS),
         markets.result(made, LINKS),
@@ -307,7 +304,6 @@ def test_an_empty_wallet_and_the_last_minutes_are_warned_about() -> None:
 
 
 def test_a_receipt_shows_the_book_right_after_its_stake() -> None:
-    """Later stakes do not change it."""
     book, got = THIN.staked(0, 10 * USD)
     totals = {0: (book.net[0], book.shares[0], book.excess[0], 1)}
     later, _ = book.staked(1, 500 * USD)
@@ -362,11 +358,11 @@ def test_the_error_for_a_bet_too_large_names_the_largest_that_fits(
 
 
 def test_invented_cursors_are_refused() -> None:
-    cursor = pages.MARKETS.encode(pages.market_sort_key(market()))
-    assert pages.MARKETS.decode(cursor) == (market().closes_at, 1, 0)
-    for wrong in ("", "AAAA", cursor[:-2], "A" + cursor[1:], cursor + "AA", "é"):
+    cursor = cursor_of(market().sort_key)
+    assert place_of(cursor, 3) == (market().closes_at, 1, 0)
+    for wrong in ("", "AAAA", cursor[:-2], "A" + cursor[1:], cursor + "AA", "é", cursor_of((1, 2))):
         with pytest.raises(Problem, match="cursor"):
-            pages.MARKETS.decode(wrong)
+            place_of(wrong, 3)
 
 
 # ---------------------------------------------------------------- what decides it
@@ -429,7 +425,6 @@ def test_a_quote_has_the_largest_possible_bet() -> None:
 
 
 def test_the_largest_bet_is_what_the_contract_accepts() -> None:
-    """The largest stake fits its outcome's share of the cap, and one unit more does not."""
     rng = random.Random(7)
     for _ in range(2_000):
         outcomes, fee = rng.randrange(2, 9), rng.randrange(175, 1_001)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -11,10 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from api.agent.facts import FeedRound, ListedMarket
-from api.agent.links import Links
-from api.agent.sentiment import intel, symbol_of
-from api.agent.sentiment_score import Crowd, market_signals, quality_of, score_of, suggestion
+from api.agent.facts import FeedRound, Links, ListedMarket
+from api.agent.sentiment import Crowd, intel, market_signals, quality_of, score_of, suggested_bet, symbol_of
 from api.problems import Problem
 from core.agent.book import Book
 from core.agent.fixed import WAD
@@ -45,37 +44,41 @@ def scored(*markets: ListedMarket, latest: FeedRound | None = None, crowd: Crowd
     return score_of(market_signals(markets, {} if latest is None else {FEED: latest}), crowd)
 
 
+def points(score: Any) -> int:
+    return int(score.score * 100)
+
+
 def test_the_score_weighs_markets_by_pool() -> None:
     deep, thin = priced(90, 900, name="deep"), priced(10, 100, name="thin")
     weighted = Fraction(900 * deep.book.price(0) + 100 * thin.book.price(0), 1_000 * WAD)
     score = scored(deep, thin)
-    assert score.points == round(weighted * 10_000) == 8_200
-    assert (score.basis, score.markets, score.pool) == ("pool_weighted", 2, 1_000 * USD)
+    assert points(score) == round(weighted * 10_000) == 8_200
+    assert (score.basis, score.directional_market_count, score.directional_pool_usd) == ("pool_weighted", 2, 1_000)
 
 
 def test_without_pools_markets_have_equal_weight() -> None:
     bare = market("a", "X", "?")
     tilted = market("b", "X", "?", kind=MarketKind.RANGE)  # three buckets, two of them above 10M
     score = scored(bare, tilted, latest=BELOW, crowd=Crowd())
-    assert score.points == round((Fraction(1, 2) + Fraction(2, 3)) / 2 * 10_000) == 5_833
-    assert (score.basis, score.confidence, score.pool) == ("equal_weight", "none", 0)
+    assert points(score) == round((Fraction(1, 2) + Fraction(2, 3)) / 2 * 10_000) == 5_833
+    assert (score.basis, score.confidence, score.directional_pool_usd) == ("equal_weight", "none", 0)
 
 
 def test_without_a_directional_market_it_is_neutral() -> None:
     unread = market("r", "X", "?", kind=MarketKind.RANGE, pool=500)
     for markets in ((), (unread,)):
         score = scored(*markets)
-        assert (score.points, score.label, score.basis, score.confidence) == (5_000, "neutral", "none", "none")
-        assert suggestion(market_signals(markets, {}), score.points) is None
+        assert (points(score), score.label, score.basis, score.confidence) == (5_000, "neutral", "none", "none")
+        assert suggested_bet(market_signals(markets, {}), score.score, LINKS) is None
 
 
 def test_yes_up_and_the_buckets_above_are_bullish() -> None:
-    assert scored(priced(70)).points == 7_000
-    assert scored(priced(30, kind=MarketKind.DIRECTION)).points == 3_000
+    assert scored(priced(70)).score * 100 == 7_000
+    assert scored(priced(30, kind=MarketKind.DIRECTION)).score * 100 == 3_000
     ladder = market("r", "X", "?", kind=MarketKind.RANGE, net=(1_000, 2_000, 3_000))
     prices = [ladder.book.price(at) for at in range(3)]
     for latest, above in ((BELOW, prices[1:]), (BETWEEN, prices[2:]), (ABOVE, [])):
-        assert scored(ladder, latest=latest).points == round(Fraction(sum(above), WAD) * 10_000)
+        assert scored(ladder, latest=latest).score * 100 == round(Fraction(sum(above), WAD) * 10_000)
 
 
 @pytest.mark.parametrize(
@@ -93,7 +96,7 @@ def test_yes_up_and_the_buckets_above_are_bullish() -> None:
 )
 def test_labels_change_at_80_60_40_20(cents: int, label: str) -> None:
     score = scored(priced(cents, 1_000))
-    assert (score.points, score.label) == (cents * 100, label)
+    assert (points(score), score.label) == (cents * 100, label)
 
 
 @pytest.mark.parametrize(
@@ -136,20 +139,19 @@ def test_the_suggestion_is_the_crowds_side_of_the_largest_market() -> None:
     ladder = market("ladder", "X", "?", kind=MarketKind.RANGE, net=(9_000, 100, 200))
     found = market_signals((thin, ladder, deep), {FEED: BELOW})
     assert [each.market.id for each in found] == ["ladder", "deep", "thin"]
-    down = suggestion(found, 4_999)
-    assert down is not None
-    assert (down.market.id, down.outcome, down.label, down.cents) == ("deep", 1, "DOWN", 70)
-    up = suggestion(found, 5_000)
-    assert up is not None
-    assert (up.market.id, up.outcome, up.label, up.cents) == ("deep", 0, "UP", 30)
-    only_ladder = suggestion(market_signals((ladder,), {FEED: BELOW}), 5_000)
-    assert only_ladder is not None
-    assert (only_ladder.outcome, only_ladder.label) == (2, "YES")
-    yes = suggestion(market_signals((thin,), {}), 9_000)
-    assert yes is not None
-    assert (yes.label, yes.cents) == ("YES", 90)
+
+    def suggested(signals: Any, hundredths: int) -> tuple[Any, ...]:
+        found = suggested_bet(signals, Decimal(hundredths) / 100, LINKS)
+        assert found is not None
+        return found.market_id, found.side, found.side_label, found.implied_cents
+
+    assert suggested(found, 4_999) == ("deep", "down", "DOWN", 70)
+    assert suggested(found, 5_000) == ("deep", "up", "UP", 30)
+    only_ladder = suggested(market_signals((ladder,), {FEED: BELOW}), 5_000)
+    assert only_ladder[1:3] == (ladder.outcomes[2].key, "YES")
+    assert suggested(market_signals((thin,), {}), 9_000)[2:] == ("YES", 90)
     # Nothing lies above the current value: no bucket can be bullish.
-    assert suggestion(market_signals((ladder,), {FEED: ABOVE}), 5_000) is None
+    assert suggested_bet(market_signals((ladder,), {FEED: ABOVE}), Decimal(50), LINKS) is None
 
 
 def test_equal_pools_go_by_deadline_then_id() -> None:
@@ -191,8 +193,8 @@ def test_scores_stay_between_0_and_100_and_mirror(books: list[tuple[list[int], b
         for at, (net, direction) in enumerate(books)
     ]
     swapped = [replace(each, book=replace(each.book, net=each.book.net[::-1])) for each in made]
-    points = scored(*made).points
+    points = scored(*made).score * 100
     assert 0 <= points <= 10_000
-    assert abs(points + scored(*swapped).points - 10_000) <= 1  # prices and the score are rounded
+    assert abs(points + scored(*swapped).score * 100 - 10_000) <= 1  # prices and the score are rounded
     ladder = market("r", "X", "?", kind=MarketKind.RANGE, net=(seen, 10, 20))
-    assert 0 <= scored(*made, ladder, latest=(BELOW, BETWEEN, ABOVE)[seen]).points <= 10_000
+    assert 0 <= scored(*made, ladder, latest=(BELOW, BETWEEN, ABOVE)[seen]).score * 100 <= 10_000

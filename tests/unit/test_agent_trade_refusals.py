@@ -11,7 +11,7 @@ from aiohttp.test_utils import make_mocked_request
 
 from api.agent.errors import CATALOGUE, RETRIABLE
 from api.agent.trade import refusals as trade_refusals
-from api.agent.trade.rates import TRADE_RATE
+from api.agent.trade.orders import TRADE_RATE
 from api.agent.trade.records import ATTEMPTS
 from api.agent.trade.trading import TradeSubmission
 from api.limits import ConcurrencyLimiter

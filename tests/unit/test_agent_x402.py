@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import base64
+from types import SimpleNamespace
 from typing import Any
 
 import jsonschema  # type: ignore[import-untyped]
 import orjson
 import pytest
-from eth_account import Account
-from eth_account.messages import encode_typed_data
+from aiohttp.test_utils import make_mocked_request
 from hypothesis import given
 from hypothesis import strategies as st
-from x402.extensions.bazaar.facilitator import validate_discovery_extension_spec
+from multidict import CIMultiDict
 from x402.http.utils import decode_payment_required_header, decode_payment_response_header
 
-from api.agent.trade import payment as paying
+from api.agent.chain import AgentContracts
 from api.agent.trade import x402
-from api.agent.trade.payment import PRIMARY_TYPES, PaymentRejected
-from api.agent.trade.x402 import Offer, PaymentsDiffer, Seller
+from api.agent.trade.answers import Attester, TradeAnswers
+from api.agent.trade.x402 import Offer, PaymentRejected
 from api.payments.authorization import Authorization
-from core import signatures
+from api.problems import Problem
 from core.agent.bet import bound_nonce
+from core.chain import Contract
 from core.contracts.deployments import Token
 from core.contracts.statuses import Form
 
@@ -35,7 +36,8 @@ TOKEN = Token(
     domain_name="USD Coin",
     domain_version="2",
 )
-SELLER = Seller(PAY_TO, TOKEN, 8453)
+ADDRESS = Contract(PAY_TO, ())
+SELLER = AgentContracts(8453, ADDRESS, ADDRESS, ADDRESS, ADDRESS, TOKEN)
 
 
 def envelope(**authorization: Any) -> dict[str, Any]:
@@ -106,8 +108,8 @@ CLOSES = NOW + 3_600
 
 
 def checked(payment: Authorization, *, closes_at: int = CLOSES) -> None:
-    paying.check_parties(payment, wallet=WALLET, pay_to=PAY_TO)
-    why = paying.mismatch(payment, 5_000_000, BET) or paying.window_fault(
+    x402.check_parties(payment, wallet=WALLET, pay_to=PAY_TO)
+    why = x402.mismatch(payment, 5_000_000, BET) or x402.window_fault(
         payment, head_time=NOW - 20, now=NOW, closes_at=closes_at
     )
     if why is not None:
@@ -134,7 +136,7 @@ def test_a_payment_that_does_not_match_the_offer_is_refused_by_field(change: dic
 
 def test_a_payment_is_valid_no_longer_than_bets_are_taken() -> None:
     """But for what payers' clocks differ by; and the last seconds can still be used."""
-    assert [paying.seconds_to_pay(NOW, NOW + left) for left in (3_600, 120, 30, 0, -5)] == [120, 120, 30, 0, 0]
+    assert [x402.seconds_to_pay(NOW, NOW + left) for left in (3_600, 120, 30, 0, -5)] == [120, 120, 30, 0, 0]
     checked(decoded(validBefore=NOW + 30 + 60), closes_at=NOW + 30)
     with pytest.raises(PaymentRejected, match="more than 30 seconds ahead"):
         checked(decoded(validBefore=NOW + 30 + 61), closes_at=NOW + 30)
@@ -156,22 +158,21 @@ MARKED = bound_nonce(BET)
 )
 def test_the_nonces_mark_alone_decides_the_form(nonce: bytes, form: Form) -> None:
     payment = decoded(nonce="0x" + nonce.hex())
-    assert paying.form_of(payment) is form
-    assert paying.is_bound_to(payment, BET) is (nonce in (BET, MARKED))
+    assert x402.form_of(payment) is form
+    assert x402.is_bound_to(payment, BET) is (nonce in (BET, MARKED))
 
 
 def test_a_bound_authorization_pays_for_its_own_bet_only() -> None:
     bound, marked, random = decoded(validAfter=3009), decoded(nonce="0x" + MARKED.hex()), decoded()
-    assert [paying.mismatch(each, each.value, BET) for each in (bound, marked)] == [None, None]
-    assert paying.mismatch(random, random.value, b"\x34" * 32) is None  # it is bound to nothing
-    why = [paying.mismatch(each, each.value, b"\x34" * 32) or "" for each in (bound, marked)]
+    assert [x402.mismatch(each, each.value, BET) for each in (bound, marked)] == [None, None]
+    assert x402.mismatch(random, random.value, b"\x34" * 32) is None  # it is bound to nothing
+    why = [x402.mismatch(each, each.value, b"\x34" * 32) or "" for each in (bound, marked)]
     assert "validAfter 3009 binds it to another bet" in why[0]
     assert "mark of bound payments and belongs to another bet" in why[1]
 
 
-def offer(description: str = "Bet 5 USDC on yes: Will it?", market: str = "m") -> Offer:
-    body = {"marketId": market, "side": "yes", "sizeUsd": 5.0, "walletAddress": WALLET, "idemKey": "key-00000001"}
-    return Offer(SELLER, "https://vpm.test/api/agent/v1/trade#0xab", description, 5_000_000, 30, BET, body)
+def offer(description: str = "Bet 5 USDC on yes: Will it?") -> Offer:
+    return Offer(SELLER, "https://vpm.test/api/agent/v1/trade#0xab", description, 5_000_000, 30, BET)
 
 
 SIGNED = {
@@ -224,16 +225,13 @@ def test_version_2_asks_for_the_same_payment() -> None:
         }
     ]
     assert set(decoded_header["resource"]) == {"url", "description", "mimeType", "serviceName", "tags"}
-    assert set(decoded_header["extensions"]) == {"bazaar", "offer-receipt"}
-    assert all(set(each) == {"info", "schema"} for each in decoded_header["extensions"].values())
-    assert validate_discovery_extension_spec(decoded_header["extensions"]["bazaar"]).valid
-    for each in decoded_header["extensions"].values():
-        jsonschema.validate(each["info"], each["schema"])
+    (receipts,) = decoded_header["extensions"].values()
+    assert set(receipts) == {"info", "schema"}
+    jsonschema.validate(receipts["info"], receipts["schema"])
 
 
 def test_the_challenge_header_stays_within_what_proxies_accept() -> None:
-    """What lists services goes first; the terms and the signed offer stay."""
-    long = offer("d" * 3_000, "\x01" * 200).required("e" * 300, SIGNED)
+    long = offer("d" * 3_000).required("e" * 300, SIGNED)
     assert len(long) <= 4_096
     assert set(orjson.loads(base64.b64decode(long))["extensions"]) == {"offer-receipt"}
 
@@ -245,12 +243,19 @@ def envelope_v2(terms: dict[str, Any] | None = None, **authorization: Any) -> di
 
 
 def test_a_payment_is_the_same_in_both_versions() -> None:
-    one = x402.decode(header(envelope_v2()), SELLER)
-    assert one == decoded()
-    assert x402.read_payment([], SELLER) is None
-    assert x402.read_payment([header(envelope()), header(envelope_v2())], SELLER) == one
-    with pytest.raises(PaymentsDiffer):
-        x402.read_payment([header(envelope()), header(envelope_v2(nonce="0x" + "35" * 32))], SELLER)
+    assert x402.decode(header(envelope_v2()), SELLER) == decoded()
+    assert read_payment(envelope(), envelope_v2()) == decoded()
+    assert read_payment() is None
+    with pytest.raises(Problem, match="send only one"):
+        read_payment(envelope(), envelope_v2(nonce="0x" + "35" * 32))
+
+
+def read_payment(*envelopes: Any) -> Authorization | None:
+    headers = list(zip(x402.PAYMENT_HEADERS, map(header, envelopes), strict=False))
+    request = make_mocked_request("POST", "/", headers=CIMultiDict(headers))
+    trade: Any = SimpleNamespace(simulate=False, wallet=WALLET)
+    links: Any = None
+    return TradeAnswers(SELLER, Attester(None), links).read_payment(request, trade)[0]
 
 
 def test_only_the_terms_that_matter_are_compared() -> None:
@@ -301,45 +306,3 @@ def test_a_settlement_is_reported_in_both_versions() -> None:
     assert first.model_copy(update={"network": second.network}) == second
     assert (second.success, second.transaction, second.payer) == (True, "0x" + "66" * 32, WALLET)
     assert second.extensions == receipt
-
-
-@pytest.mark.parametrize("form", list(Form))
-def test_the_digest_is_what_wallets_sign(form: Form) -> None:
-    account = Account.create()
-    payment = decoded(**{"from": account.address})
-    signable = encode_typed_data(
-        domain_data={
-            "name": TOKEN.domain_name,
-            "version": TOKEN.domain_version,
-            "chainId": 8453,
-            "verifyingContract": TOKEN.address,
-        },
-        message_types={
-            {Form.TRANSFER: "TransferWithAuthorization", Form.RECEIVE: "ReceiveWithAuthorization"}[form]: [
-                {"name": "from", "type": "address"},
-                {"name": "to", "type": "address"},
-                {"name": "value", "type": "uint256"},
-                {"name": "validAfter", "type": "uint256"},
-                {"name": "validBefore", "type": "uint256"},
-                {"name": "nonce", "type": "bytes32"},
-            ]
-        },
-        message_data={
-            "from": payment.payer,
-            "to": payment.to,
-            "value": payment.value,
-            "validAfter": payment.valid_after,
-            "validBefore": payment.valid_before,
-            "nonce": payment.nonce,
-        },
-    )
-    signature = bytes(account.sign_message(signable).signature)
-    digest = payment.digest(PRIMARY_TYPES[form], TOKEN, 8453)
-    assert signatures.signer_of(digest, signature) == account.address
-    (other,) = set(Form) - {form}
-    assert signatures.signer_of(payment.digest(PRIMARY_TYPES[other], TOKEN, 8453), signature) != account.address
-    # The other valid s for the same signature is one the token refuses.
-    order = 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141
-    high = (order - int.from_bytes(signature[32:64])).to_bytes(32)
-    assert signatures.signer_of(digest, signature[:32] + high + bytes([55 - signature[64]])) is None
-    assert signatures.signer_of(digest, signature[:64]) is None

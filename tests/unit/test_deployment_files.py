@@ -19,7 +19,7 @@ import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
-from api.agent.notices.targets import LOWEST_OPEN_PORT, WEB_PORTS
+from api.agent.notices.sending import LOWEST_OPEN_PORT, WEB_PORTS
 from api.app import SHUTDOWN_SECONDS
 from core.config import loading
 from core.config.settings import Settings
@@ -424,7 +424,7 @@ def test_pods_reach_what_they_need() -> None:
     for component in IN_CLUSTER:
         assert _lets(component, "egress", "1.1.1.1", 443), f"{component} must reach its nodes"
         assert _lets(component, "egress", "10.1.2.3", 5432), f"{component} must reach PostgreSQL"
-    # A webhook may be at any port that api/agent/notices/targets.py lets through.
+    # A webhook may be at any port that api/agent/notices/sending.py lets through.
     for port in (*WEB_PORTS, LOWEST_OPEN_PORT, 8443, 65535):
         assert _lets("api", "egress", "1.1.1.1", port), port
         assert _lets("api", "egress", "2606:4700::1111", port), port

@@ -140,7 +140,7 @@ def test_no_example_is_an_address_whose_key_everybody_knows() -> None:
 def test_each_server_has_the_tools_of_its_surface() -> None:
     """Every argument is described or named by its schema; what money moves is marked as what cannot be taken back."""
     listed = asyncio.run(tools())
-    assert {name: len(each) for name, each in listed.items()} == {"agent": 19, "stock": 7, "cup": 9}
+    assert {name: len(each) for name, each in listed.items()} == {"agent": 14, "stock": 7, "cup": 9}
     undescribed = [
         f"{surface} {tool['name']} {name}"
         for surface in ("agent", "stock")

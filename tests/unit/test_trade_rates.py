@@ -7,8 +7,8 @@ from typing import Any, cast
 
 import pytest
 
-from api.agent.trade import rates
-from api.agent.trade.rates import TradeRates
+from api.agent.trade import orders as rates
+from api.agent.trade.orders import TradeRates
 from api.limits import RateLimits
 from api.problems import Problem
 
@@ -27,7 +27,6 @@ def trade(wallet: int, key: int) -> Any:
 
 
 async def called(trade_rates: TradeRates, asked: Any, *, paid: bool = False, settled: bool = False) -> None:
-    """Count a call for a trade that is not in flight, as the trade endpoint does."""
     if await trade_rates.count_call(REQUEST, asked, paid=paid):
         await trade_rates.count_trade(REQUEST, asked, paid=paid, settled=settled)
 
@@ -56,8 +55,7 @@ async def test_an_address_is_limited_however_many_wallets_it_names(trade_rates: 
 async def test_a_wallet_over_its_limit_is_refused_before_anything_is_read(
     trade_rates: TradeRates, monkeypatch: pytest.MonkeyPatch, address: str
 ) -> None:
-    """A wallet's trades in flight are read before its ten are counted; behind an untrusted proxy all callers
-    seem to be the machine."""
+    """Behind an untrusted proxy all callers seem to be the machine."""
     monkeypatch.setattr(rates, "caller_ip", lambda _request, _settings: address)
     for call in range(120):
         await trade_rates.count_call(REQUEST, trade(0, call), paid=False)

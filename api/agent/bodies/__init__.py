@@ -1,3 +1,1 @@
-"""Answers of the agent surface, by subject: structs and the functions that build them from facts. The API sends the
-structs, pages read them and the documentation describes them. The functions are pure; amounts are exact JSON
-numbers."""
+"""The bodies of responses, by subject, and the pure functions that build them from facts."""

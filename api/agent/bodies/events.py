@@ -7,25 +7,16 @@ from typing import Annotated, Any
 from msgspec import Meta, Raw
 
 from api.agent.bodies.parts import AgentAnswer
-from api.agent.links import Links
+from api.agent.facts import Links
 from api.agent.notices.endpoints import Status
-from api.operations import Body
+from api.operations import Body, body_from
 from core.agent.notices.log import EventType, Notice, event_id, source_of
 from core.hexadecimal import hex_of
 from core.iso import iso_micros
 from core.money import to_json
 
 # Types with a proof: their trade is on the chain. A payment that came too late to be a stake has no side.
-PROVEN = frozenset(
-    {
-        EventType.BET_PLACED,
-        EventType.POSITION_WON,
-        EventType.POSITION_LOST,
-        EventType.PAYOUT_SUBMITTED,
-        EventType.PAYOUT_PAID,
-        EventType.PAYOUT_FAILED,
-    }
-)
+PROVEN = frozenset(each for each in EventType if each.startswith(("bet.placed", "position.", "payout.")))
 NO_SIDE = '"side":null'
 
 
@@ -54,13 +45,12 @@ class AgentEvent(Body):
 def event_body(event: Notice, links: Links) -> AgentEvent:
     """Return an event's body. The payload was stored as JSON text, so every channel sends the same bytes."""
     proven = event.trade_id is not None and event.type in PROVEN and NO_SIDE not in event.payload
-    return AgentEvent(
+    return body_from(
+        AgentEvent,
+        event,
         event_id=event.id,
-        seq=event.seq,
-        type=event.type,
         created_at=iso_micros(event.at_micros),
         wallet=hex_of(event.wallet),
-        market_id=event.market_id,
         trade_id=None if event.trade_id is None else hex_of(event.trade_id),
         payload=Raw(event.payload),
         proof_url=links.proof(event.trade_id) if proven and event.trade_id is not None else None,
@@ -68,16 +58,14 @@ def event_body(event: Notice, links: Links) -> AgentEvent:
 
 
 def stream_frame(event: Notice, links: Links) -> bytes:
-    """Return an event as a message of a stream. The message has no `event:` line, so that clients' default handlers
-    receive it."""
+    """Return an event as a stream message, without an `event:` line so that clients' default handlers receive it."""
     return b"id: %d\ndata: %b\n\n" % (event.seq, to_json(event_body(event, links)))
 
 
 def endpoint_event(
     kind: EventType, webhook_id: str, wallet: bytes, token: str, seq: int, at_micros: int, payload: dict[str, Any]
 ) -> AgentEvent:
-    """Build an event for a single endpoint. `token` makes the event's id unique. The event gets no number: `seq` is the
-    number of the wallet's newest event."""
+    """Build an event for a single endpoint. `token` makes its id unique; `seq` repeats the wallet's newest event."""
     return AgentEvent(
         event_id=event_id(source_of(kind, webhook_id, token), 0),
         seq=seq,

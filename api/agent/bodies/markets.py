@@ -9,9 +9,8 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from api.agent.bodies.parts import NETWORK, AgentMarketTimes, ChainAnswer, feed_usd, pct, percents, prices, times, usd
-from api.agent.facts import Ending, FeedRound, ListedMarket, MarketsSnapshot
-from api.agent.links import Links
-from api.operations import Body
+from api.agent.facts import Ending, FeedRound, Links, ListedMarket, MarketsSnapshot
+from api.operations import Body, body_from
 from core.agent.document import Category
 from core.contracts.statuses import MarketKind
 from core.hexadecimal import hex_of
@@ -57,8 +56,8 @@ class Odds(Body):
 
 
 def odds(market: ListedMarket) -> Odds:
-    """Return the prices of the two sides. Return null for range markets, since their outcomes have the prices. Return
-    null after the market's end, too, when there is a result."""
+    """Return the two sides' prices, or nulls for range markets, whose outcomes have prices, and after the market's
+    end."""
     if market.kind is MarketKind.RANGE or market.ending is not None:
         return Odds(yes_price_cents=None, no_price_cents=None)
     yes, no = prices(market.book)
@@ -104,20 +103,14 @@ class MarketFacts(AgentMarketTimes, kw_only=True):
 
 
 def market_facts(market: ListedMarket, links: Links, now: int) -> dict[str, Any]:
+    """Return the fields that are not attributes of the market's words or book."""
     metadata = market.metadata if market.supported else None
     return {
         **times(market),
-        "id": market.id,
-        "slug": market.slug,
-        "question": market.words.question,
-        "short_title": market.words.short_title,
-        "summary": market.words.summary,
+        "slug": market.id,
         "category": market.metric,
-        "token_symbol": market.token_symbol,
         "chain_id": NETWORK,
-        "deadline_label": market.words.deadline_label,
         "status": market.status(now),
-        "fee_bps": market.book.fee_bps,
         "fee_recipient_label": FEE_RECIPIENT,
         "default_ticket_usd": usd(DEFAULT_TICKET),
         "virtual_liquidity_usd": usd(sum(market.book.weights)),
@@ -175,7 +168,7 @@ class AgentMarketRef(MarketFacts, kw_only=True):
 
 
 def market_ref(market: ListedMarket, snapshot: MarketsSnapshot, links: Links) -> AgentMarketRef:
-    return AgentMarketRef(**_ref(market, snapshot, links))
+    return body_from(AgentMarketRef, market.words, market.book, **_ref(market, snapshot, links))
 
 
 def _ref(market: ListedMarket, snapshot: MarketsSnapshot, links: Links) -> dict[str, Any]:
@@ -205,8 +198,7 @@ class BookStats(Body):
 
 
 def stats(market: ListedMarket) -> BookStats:
-    """Return the book's totals. Pools are net of fees. On a range market, `yes` is the leading bucket and `no` is all
-    other buckets."""
+    """Return the book's totals, net of fees. On a range market, `yes` is the leading bucket and `no` all others."""
     net = market.book.net
     yes = max(net) if market.kind is MarketKind.RANGE else net[0]
     return BookStats(
@@ -223,7 +215,7 @@ class AgentMarketDetail(AgentMarketRef, kw_only=True):
 
 
 def market_detail(market: ListedMarket, snapshot: MarketsSnapshot, links: Links) -> AgentMarketDetail:
-    return AgentMarketDetail(**_ref(market, snapshot, links), stats=stats(market))
+    return body_from(AgentMarketDetail, market.words, market.book, **_ref(market, snapshot, links), stats=stats(market))
 
 
 class Markets(ChainAnswer):
@@ -285,7 +277,7 @@ class TokenSnapshot(Body):
 
 
 def token_snapshot(market: ListedMarket, latest: FeedRound | None, links: Links) -> TokenSnapshot | None:
-    """Compare the token with the target. Return None for markets that do not have exactly one target."""
+    """Compare the token with the target. Return None for markets without exactly one target."""
     if market.kind is not MarketKind.THRESHOLD or latest is None or latest.value <= 0:
         return None
     return TokenSnapshot(
@@ -329,7 +321,8 @@ def result(market: ListedMarket, links: Links) -> AgentResult:
     """Return a market's result. A void market is `resolved` with outcome `void`, and every stake is refunded."""
     ending, book = market.ending, market.book
     over = None if ending is None else ended(market, ending)
-    start, end = (None, None) if ending is None else (_reading(ending.start_answer), _reading(ending.end_answer))
+    answers = (None, None) if ending is None else (ending.start_answer, ending.end_answer)
+    start, end = (None if each is None else feed_usd(each) for each in answers)
     share = book.share_payout(market.winner)
     return AgentResult(
         **times(market),
@@ -350,7 +343,3 @@ def result(market: ListedMarket, links: Links) -> AgentResult:
         refunded=market.refunded(),
         tx_hash=None if ending is None else hex_of(ending.tx),
     )
-
-
-def _reading(answer: int | None) -> Decimal | None:
-    return None if answer is None else feed_usd(answer)

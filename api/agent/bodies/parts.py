@@ -1,4 +1,4 @@
-"""Parts shared by the agent surface's answers, exact numbers, and the documentation of its refusals.
+"""Parts shared by the surface's responses, exact numbers, projected payouts, and the documentation of refusals.
 
 Numbers are exact JSON numbers; divisions round down unless noted. Cents have at most 4 decimals, shares and dollars 6,
 percentages 4.
@@ -7,6 +7,7 @@ percentages 4.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Annotated, Any, Final, Literal
 
@@ -14,19 +15,20 @@ import msgspec
 from msgspec import Meta as Described
 
 from api.agent.errors import CATALOGUE, RESERVED
-from api.agent.facts import ListedMarket, MarketsSnapshot
-from api.agent.links import Links
-from api.agent.projection import BetWarning
+from api.agent.facts import BookTotals, Links, ListedMarket, MarketsSnapshot, Stake
 from api.operations import Answers, Body
-from core.agent.book import Book
-from core.agent.words import FEED_DECIMALS
+from core.agent.book import Book, Quote
+from core.agent.words import FEED_DECIMALS, moment
 from core.contracts.statuses import MarketKind
 from core.iso import iso, now_iso
-from core.money import json_number, json_ratio_down, parts_of
+from core.money import decimal_text, json_number, json_ratio_down, parts_of
 
 NAME = "VPM agent API"
 VERSION: Final = "service-agent-api-v1"
 NETWORK: Final = "base"
+# The time that a payment may take from its challenge to its block.
+CLOSES_SOON_SECONDS = 120
+SHARE_DECIMALS = 6
 
 
 class ErrorBody(Body):
@@ -62,7 +64,7 @@ class Meta(Body):
 
 
 class Freshness(Body):
-    """The block of an answer's data."""
+    """The block of a response's data."""
 
     block: Annotated[int, Described(ge=0)]
     block_at: str
@@ -78,7 +80,6 @@ def meta(links: Links) -> Meta:
 
 
 def chain_meta(links: Links, snapshot: MarketsSnapshot) -> ChainMeta:
-    """Return `meta` for an answer made from this snapshot."""
     return ChainMeta(**msgspec.structs.asdict(meta(links)), freshness=freshness(snapshot))
 
 
@@ -97,13 +98,29 @@ class AgentMarketTimes(Body):
 
 
 def times(market: ListedMarket) -> dict[str, Any]:
-    """Return the fields of AgentMarketTimes."""
     return {
         "deadline_at": iso(market.closes_at),
         "start_at": iso(market.spec.start_at) if market.kind is MarketKind.DIRECTION else None,
         "ends_at": iso(market.spec.ends_at),
         "settles_after": iso(market.spec.settles_after),
     }
+
+
+class NamedMarket(AgentMarketTimes):
+    market_id: str
+    slug: str
+    short_title: str
+
+
+def names(market: ListedMarket) -> dict[str, Any]:
+    return {**times(market), "market_id": market.id, "slug": market.id, "short_title": market.words.short_title}
+
+
+class BetWarning(Body, kw_only=False):
+    """A reason to reconsider a bet."""
+
+    code: Literal["pays_less_than_stake", "first_on_its_side", "wallet_underfunded", "closes_soon"]
+    message: str
 
 
 class ProjectedBet(AgentMarketTimes):
@@ -115,13 +132,11 @@ class ProjectedBet(AgentMarketTimes):
 
 
 class AgentAnswer(Body):
-    """An answer with `meta`."""
-
     meta: Meta
 
 
 class ChainAnswer(Body):
-    """An answer made from chain data."""
+    """A response made from chain data."""
 
     meta: ChainMeta
 
@@ -155,3 +170,68 @@ def feed_usd(value: int) -> Decimal:
 def average_cents(net: int, shares: int) -> Decimal:
     """Return the average price of a share in cents, without the fee, rounded down."""
     return json_ratio_down(100 * net, shares, CENT_DECIMALS) if shares else usd(0)
+
+
+@dataclass(frozen=True, slots=True)
+class Projection:
+    """The payout of `shares` if their side wins with the current book, which includes the bet."""
+
+    payout: int
+    shares: int
+    warnings: tuple[BetWarning, ...] = ()
+
+    def fields(self) -> dict[str, Any]:
+        """Return the projection as a body shows it. The payout per share is rounded down."""
+        per_share = json_ratio_down(self.payout, self.shares, SHARE_DECIMALS) if self.shares else None
+        return {
+            "projected_payout_usd": json_number(self.payout),
+            "projected_payout_per_share_usd": per_share,
+            "warnings": list(self.warnings),
+        }
+
+
+def project_quote(
+    market: ListedMarket, outcome: int, quoted: Quote, *, now: int | None = None, balance: int | None = None
+) -> Projection:
+    """Project a quoted bet. The checks of the chain's clock `now` and the wallet's `balance` are skipped if None."""
+    book, _ = market.book.staked(outcome, quoted.amount)
+    payout = book.projected(outcome, quoted.amount, quoted.shares)
+    warnings = _warnings(market, outcome, quoted.amount, payout, alone=market.outcome_bets[outcome] == 0)
+    if balance is not None and balance < quoted.amount:
+        held, size = decimal_text(balance), decimal_text(quoted.amount)
+        warnings.append(BetWarning("wallet_underfunded", f"The wallet holds {held} USDC, but the bet is {size} USDC."))
+    if now is not None and 0 < (left := market.closes_at - now) <= CLOSES_SOON_SECONDS:
+        warnings.append(BetWarning("closes_soon", f"Betting ends at {moment(market.closes_at)}, in {left} seconds."))
+    return Projection(payout, quoted.shares, tuple(warnings))
+
+
+def project_stake(market: ListedMarket, stake: Stake, outcome: int, totals: BookTotals) -> Projection:
+    """Project a stake at the time it was placed. `totals`: the outcomes' totals right after the stake."""
+    payout = market.book_of(totals).projected(outcome, stake.amount, stake.shares)
+    warnings = _warnings(market, outcome, stake.amount, payout, alone=totals[outcome][-1] == 1)
+    return Projection(payout, stake.shares, tuple(warnings))
+
+
+def project_position(market: ListedMarket, stake: Stake, outcome: int) -> Projection:
+    payout = market.book.projected(outcome, stake.amount, stake.shares)
+    if market.ending is not None:
+        return Projection(payout, stake.shares)
+    warnings = _warnings(market, outcome, stake.amount, payout, alone=market.outcome_bets[outcome] == 1)
+    return Projection(payout, stake.shares, tuple(warnings))
+
+
+def _warnings(market: ListedMarket, outcome: int, amount: int, payout: int, *, alone: bool) -> list[BetWarning]:
+    """Return the warnings about a bet. `alone`: whether there is no other bet on the outcome."""
+    label, warnings = market.outcomes[outcome].label, []
+    if payout < amount:
+        message = (
+            f"If {label} won with the current book, this bet of {decimal_text(amount)} USDC would be paid "
+            f"{decimal_text(payout)} USDC: there is too little money on the other side."
+        )
+        warnings.append(BetWarning("pays_less_than_stake", message))
+    if alone:
+        message = (
+            f"There is no other bet on {label} yet. If no other outcome gets a bet, every stake is refunded in full."
+        )
+        warnings.append(BetWarning("first_on_its_side", message))
+    return warnings

@@ -8,11 +8,17 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from api.agent import projection
-from api.agent.bodies.parts import ChainAnswer, ProjectedBet, average_cents, prices, times, usd
-from api.agent.facts import Holding, ListedMarket, Stake
-from api.agent.links import Links
-from api.agent.projection import Projection
+from api.agent.bodies.parts import (
+    ChainAnswer,
+    ProjectedBet,
+    Projection,
+    average_cents,
+    prices,
+    project_position,
+    times,
+    usd,
+)
+from api.agent.facts import Holding, Links, ListedMarket, Stake
 from api.operations import Body
 from core.agent.fixed import WAD
 from core.hexadecimal import hex_of
@@ -61,18 +67,7 @@ class PositionsBody(ChainAnswer):
     next_cursor: Annotated[str | None, Meta(description="The cursor of older positions; null on the last page.")]
 
 
-def position_status(market: ListedMarket, stake: Stake) -> PositionStatus:
-    if stake.outcome is None:
-        return "resolved-refunded"
-    if market.ending is None:
-        return "open"
-    if market.refunded():
-        return "resolved-refunded"
-    return "resolved-won" if stake.outcome == market.winner else "resolved-lost"
-
-
 def position(market: ListedMarket, stake: Stake, links: Links) -> AgentPosition:
-    """Return the position of a stake. Each trade is a position."""
     status, projected, worth = _state(market, stake)
     if status == "resolved-won":
         now = usd(100 * 10**6)
@@ -85,7 +80,7 @@ def position(market: ListedMarket, stake: Stake, links: Links) -> AgentPosition:
         **times(market),
         **projected.fields(),
         market_id=market.id,
-        slug=market.slug,
+        slug=market.id,
         question=market.words.question,
         side="refund" if side is None else side.key,
         outcome_label="Refund" if side is None else side.label,
@@ -107,19 +102,19 @@ def position(market: ListedMarket, stake: Stake, links: Links) -> AgentPosition:
 
 def _state(market: ListedMarket, stake: Stake) -> tuple[PositionStatus, Projection, int]:
     """Return a stake's status, its projected or actual payout, and its value in units."""
-    status = position_status(market, stake)
     if stake.outcome is None:  # a payment that came too late: refunded in full, never in the book
-        return status, Projection(stake.amount, 0), stake.amount
-    projected = projection.project_position(market, stake, stake.outcome)
-    if status == "open":
-        return status, projected, projected.payout * market.book.price(stake.outcome) // WAD  # down
+        return "resolved-refunded", Projection(stake.amount, 0), stake.amount
+    projected = project_position(market, stake, stake.outcome)
+    if market.ending is None:
+        return "open", projected, projected.payout * market.book.price(stake.outcome) // WAD  # down
     worth = market.book.owed(market.winner, stake.outcome, stake.amount, stake.shares)
-    return status, Projection(worth, stake.shares) if status == "resolved-refunded" else projected, worth
+    if market.refunded():
+        return "resolved-refunded", Projection(worth, stake.shares), worth
+    return "resolved-won" if stake.outcome == market.winner else "resolved-lost", projected, worth
 
 
 def summary(holdings: Iterable[Holding], markets: Mapping[bytes, ListedMarket]) -> PositionSummary:
-    """Return the totals over a wallet's positions. Open positions on the same outcome are valued together and rounded
-    down once."""
+    """Return the totals of a wallet. Open positions on the same outcome are valued together and rounded down once."""
     live = over = staked = profit = 0
     for each in holdings:
         if each.market_key is None:

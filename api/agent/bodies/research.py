@@ -6,11 +6,20 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Literal
 
-from api.agent import projection
 from api.agent.bodies.markets import AgentMarketRef, BookStats, Ladder, Odds, TokenSnapshot
-from api.agent.bodies.parts import AgentMarketTimes, ChainAnswer, average_cents, feed_usd, pct, percents, times, usd
-from api.agent.facts import FeedRound, ListedMarket, Stake, deciding_times
-from api.agent.links import Links
+from api.agent.bodies.parts import (
+    AgentMarketTimes,
+    BetWarning,
+    ChainAnswer,
+    average_cents,
+    feed_usd,
+    pct,
+    percents,
+    project_quote,
+    times,
+    usd,
+)
+from api.agent.facts import FeedRound, Links, ListedMarket, Stake, deciding_times
 from api.operations import Body
 from core.agent.document import Category
 from core.agent.fixed import WAD
@@ -93,20 +102,18 @@ class DecidingReading(Body):
 def decided_by(
     market: ListedMarket, now: int, readings: Mapping[int, FeedRound], links: Links
 ) -> list[DecidingReading]:
-    rows = []
-    for moment, at in deciding_times(market, now).items():
-        reading = readings.get(at)
-        rows.append(
-            DecidingReading(
-                moment=iso(moment),
-                read_at=iso(at),
-                value=feed_usd(reading.value) if reading is not None and reading.value > 0 else None,
-                recorded=reading is not None,
-                tx_hash=None if reading is None else hex_of(reading.tx),
-                tx_url=None if reading is None else links.tx(reading.tx),
-            )
+    return [
+        DecidingReading(
+            moment=iso(moment),
+            read_at=iso(at),
+            value=feed_usd(reading.value) if reading is not None and reading.value > 0 else None,
+            recorded=reading is not None,
+            tx_hash=None if reading is None else hex_of(reading.tx),
+            tx_url=None if reading is None else links.tx(reading.tx),
         )
-    return rows
+        for moment, at in deciding_times(market, now).items()
+        for reading in (readings.get(at),)
+    ]
 
 
 class OddsPoint(Body):
@@ -163,14 +170,14 @@ class RelatedMarket(AgentMarketTimes):
 
 def related(market: ListedMarket) -> RelatedMarket:
     return RelatedMarket(
-        **times(market), id=market.id, slug=market.slug, question=market.words.question, category=market.metric
+        **times(market), id=market.id, slug=market.id, question=market.words.question, category=market.metric
     )
 
 
 class ImpactRow(Body):
     projected_payout_usd: Decimal
     projected_payout_per_share_usd: Decimal | None
-    warnings: list[projection.BetWarning]
+    warnings: list[BetWarning]
     size_usd: Decimal
     price_cents: Decimal | None
     impact_pct: Decimal | None
@@ -183,7 +190,7 @@ def impact(market: ListedMarket) -> list[ImpactRow]:
         quoted = market.book.quote(0, dollars * USD)
         rows.append(
             ImpactRow(
-                **projection.project_quote(market, 0, quoted).fields(),
+                **project_quote(market, 0, quoted).fields(),
                 size_usd=usd(quoted.amount),
                 price_cents=average_cents(quoted.net, quoted.shares),
                 impact_pct=pct(quoted.price_after - quoted.price_before, WAD),

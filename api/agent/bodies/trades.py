@@ -8,7 +8,6 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
-from api.agent import projection
 from api.agent.bodies.markets import (
     BookStats,
     Ladder,
@@ -21,24 +20,32 @@ from api.agent.bodies.markets import (
     stats,
     token_snapshot,
 )
-from api.agent.bodies.parts import NETWORK, AgentAnswer, ChainAnswer, ProjectedBet, average_cents, pct, times, usd
-from api.agent.facts import BookTotals, ListedMarket, MarketsSnapshot, Stake
-from api.agent.links import Links
-from api.agent.projection import Projection
-from api.operations import Body
+from api.agent.bodies.parts import (
+    NETWORK,
+    AgentAnswer,
+    ChainAnswer,
+    ProjectedBet,
+    Projection,
+    average_cents,
+    pct,
+    project_stake,
+    times,
+    usd,
+)
+from api.agent.facts import BookTotals, Links, ListedMarket, MarketsSnapshot, Stake
+from api.agent.trade.orders import SIMPLE_MAX, largest_size
+from api.operations import Body, body_from
 from core.agent.book import Quote
 from core.agent.fixed import WAD
 from core.hexadecimal import hex_of
 from core.iso import iso
-
-Tier = Literal["simple", "locked"]
 
 
 class AgentQuote(ProjectedBet):
     market_id: str
     side: str
     size_usd: Decimal
-    tier: Tier
+    tier: Literal["simple", "locked"]
     quote_id: str
     expires_at: str
     book_version: str
@@ -61,19 +68,13 @@ class QuoteBody(ChainAnswer):
     quote: AgentQuote
 
 
-def after_bet(market: ListedMarket, outcome: int, quoted: Quote) -> ListedMarket:
-    """Return the market as it would be after a bet. Answers show the odds of that market."""
-    return replace(market, book=market.book.staked(outcome, quoted.amount)[0])
-
-
 def suggested_min_shares(quoted: Quote) -> int:
     """Return 1% less than the quoted shares, rounded down: a limit that tolerates a small bet in between."""
     return quoted.shares * 99 // 100
 
 
 def suggested_max_cents(quoted: Quote) -> int | None:
-    """Return 1% more than the quoted average price, in whole cents, rounded up. Return None above 99, the highest limit
-    that a trade can set."""
+    """Return the average price plus 1% in whole cents, rounded up, or None above 99, a trade's highest limit."""
     if not quoted.shares:
         return None
     cents = -(-101 * quoted.net // quoted.shares)
@@ -87,20 +88,19 @@ def quote(
     *,
     quote_id: str,
     expires_at: str,
-    tier: Tier,
     projected: Projection,
-    largest: int,
     snapshot: MarketsSnapshot,
     links: Links,
 ) -> AgentQuote:
     latest = snapshot.latest.get(market.feed)
+    after_bet = replace(market, book=market.book.staked(outcome, quoted.amount)[0])
     return AgentQuote(
         **times(market),
         **projected.fields(),
         market_id=market.id,
         side=market.outcomes[outcome].key,
         size_usd=usd(quoted.amount),
-        tier=tier,
+        tier="locked" if quoted.amount > SIMPLE_MAX else "simple",
         quote_id=quote_id,
         expires_at=expires_at,
         book_version=market.version,
@@ -111,9 +111,9 @@ def quote(
         fee_bps=market.book.fee_bps,
         fee_usd=usd(quoted.fee),
         net_stake_usd=usd(quoted.net),
-        post_trade_odds=odds(after_bet(market, outcome, quoted)),
+        post_trade_odds=odds(after_bet),
         impact_pct=pct(quoted.price_after - quoted.price_before, WAD),
-        largest_size_usd=usd(largest),
+        largest_size_usd=usd(largest_size(market, outcome)),
         ladder=ladder(market, latest),
         token_snapshot=token_snapshot(market, latest, links),
         stats=stats(market),
@@ -141,15 +141,12 @@ class AgentTradeReceipt(ProjectedBet):
 
 
 def receipt(market: ListedMarket, stake: Stake, totals: BookTotals, links: Links) -> AgentTradeReceipt:
-    """Return the receipt of a settled trade. It contains only data from the chain, so a rebuilt database gives the same
-    receipt.
-
-    `totals`: the totals of each outcome right after the trade.
-    """
+    """Return a settled trade's receipt. All its data is from the chain, so a rebuilt database gives the same
+    receipt."""
     assert stake.outcome is not None
     return AgentTradeReceipt(
         **times(market),
-        **projection.project_stake(market, stake, stake.outcome, totals).fields(),
+        **project_stake(market, stake, stake.outcome, totals).fields(),
         trade_id=hex_of(stake.bet_hash),
         market_id=market.id,
         side=market.outcomes[stake.outcome].key,
@@ -175,7 +172,7 @@ class EscapeKit(Body):
 
 
 class TradeBody(AgentAnswer):
-    """The answer to a paid trade: `extensions["offer-receipt"]` holds the signed receipt; `escapeKit` is the call
+    """The response to a paid trade: `extensions["offer-receipt"]` holds the signed receipt; `escapeKit` is the call
     anyone may send, in bound mode."""
 
     replay: bool
@@ -228,12 +225,11 @@ class TradeProofBody(ChainAnswer):
 
 
 def proof(market: ListedMarket, stake: Stake, links: Links, now: int, status: ProofStatus) -> dict[str, Any]:
-    """Return a proof's fields other than `meta`."""
     assert stake.outcome is not None
     ref = stake.ref_text
     return {
         "trade_id": hex_of(stake.bet_hash),
-        "market": ProofMarket(**market_facts(market, links, now)),
+        "market": body_from(ProofMarket, market.words, market.book, **market_facts(market, links, now)),
         "position": ProofPosition(
             user_id=f"agent:{stake.wallet}",
             wallet_address=stake.wallet,

@@ -1,10 +1,10 @@
 """The sender of the event log to webhooks and callbacks. It runs in every API process; the processes share the work by
 row locks.
 
-An endpoint gets its events in order. A failed delivery is retried, and the next event is sent only after the failed one
-was accepted or given up. Endpoints that fail or are slow may use at most a quarter of the slots, and so may endpoints
-that have never answered. So neither delays the endpoints that work. A delivery that finds no free slot is postponed,
-which does not count as a failure.
+An endpoint gets its events in order. A failed delivery is retried, and the next event is sent only after the endpoint
+accepted the failed one or the dispatcher gave it up. Endpoints that fail or are slow may use at most a quarter of the
+slots, and so may endpoints that have never accepted an event. So neither delays the endpoints that work. A delivery
+that finds no free slot is postponed, which does not count as a failure.
 """
 
 from __future__ import annotations
@@ -19,10 +19,9 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import orjson
-from prometheus_client import Counter, Gauge
 
 from api.agent.bodies.events import endpoint_event, event_body
-from api.agent.links import Links
+from api.agent.facts import Links
 from api.agent.notices import endpoints as store
 from api.agent.notices.endpoints import Reliability, WebhookEndpoint
 from api.agent.notices.sending import MAX_SECONDS, AddressBusy, DeliveryResult, WebhookSender
@@ -30,19 +29,14 @@ from api.database import DATABASE_ERRORS
 from core.agent.notices import log as event_log
 from core.agent.notices.log import Draft, EventType, Notice, newest_seq, notices_from, source_of
 from core.db.channels import AGENT_EVENT, Subscription
-from core.db.engine import Connection, ConnectionPool
+from core.db.engine import ConnectionPool
 from core.log import get_logger
 from core.money import to_json
 from core.service.cancelling import cancel_and_wait
 
 log = get_logger(__name__)
 
-DEAD = Counter("vpm_agent_webhook_dead_letters", "Events given up after the last attempt")
-DISABLED = Counter("vpm_agent_webhook_disabled", "Webhooks disabled, by reason", ("why",))
-QUEUE_AGE = Gauge("vpm_agent_webhook_queue_age_seconds", "The longest time that an endpoint has been waiting")
-SENDING = Gauge("vpm_agent_webhook_sending", "Endpoints to which this process is sending")
-
-# Seconds between attempts: nine retries over a little more than 24 hours.
+# Seconds between attempts: nine retries over slightly more than 24 hours.
 RETRIES = (10, 60, 300, 1_200, 3_600, 7_200, 14_400, 25_200, 36_000)
 # Every delay is extended by up to this share, so that endpoints that failed together do not return together.
 JITTER = 0.2
@@ -56,16 +50,15 @@ IN_A_ROW = 100
 PAGE = 20
 POLL_SECONDS = 1.0
 TIDY_SECONDS = 3_600.0
-MEASURE_SECONDS = 15.0
 
 
 class _LeaseTooShort(Exception):
-    """A lease with too little time left: another process could start sending before this delivery ended."""
+    """Too little time is left: another process could start sending before this delivery ended."""
 
 
 class Dispatcher:
-    """The sender of events to webhooks. `run` runs until it is cancelled. `retries`: the seconds to wait before each
-    retry."""
+    """Sends events to webhooks. `run` and `tidy` run until they are cancelled. `retries`: the seconds to wait before
+    each retry."""
 
     def __init__(
         self,
@@ -84,34 +77,25 @@ class Dispatcher:
         self._retries = retries
         self._disable_after = timedelta(seconds=disable_after_seconds)
         self._signals = Subscription()
-        self._working: dict[asyncio.Task[None], Reliability] = {}
-        """The deliveries in progress."""
+        self._working: dict[asyncio.Task[None], Reliability] = {}  # deliveries in progress
 
     async def run(self) -> None:
-        tidying = asyncio.create_task(self._tidy(), name="webhook tidying")
         try:
             async with self._signals.listening(self._url, AGENT_EVENT):
                 while True:
                     self._signals.clear()
                     if not await self._claim():
                         await self._signals.wait(POLL_SECONDS)
-                    if tidying.done():
-                        tidying.result()
         finally:
-            await cancel_and_wait(tidying, *self._working)
+            await cancel_and_wait(*self._working)
             await self._sender.aclose()
 
-    async def _tidy(self) -> None:
-        since_tidied = TIDY_SECONDS
+    async def tidy(self) -> None:
         while True:
             with contextlib.suppress(*DATABASE_ERRORS):
                 async with self._pool.connection() as connection:
-                    QUEUE_AGE.set(await store.oldest_due_seconds(connection))
-                    if since_tidied >= TIDY_SECONDS:
-                        since_tidied = 0.0
-                        await store.delete_expired(connection)
-            await asyncio.sleep(MEASURE_SECONDS)
-            since_tidied += MEASURE_SECONDS
+                    await store.delete_expired(connection)
+            await asyncio.sleep(TIDY_SECONDS)
 
     async def _claim(self) -> bool:
         """Start sending to endpoints that are due. Return False if no endpoint is due or no slot is free."""
@@ -135,25 +119,21 @@ class Dispatcher:
             task = asyncio.create_task(self._serve(endpoint), name=f"webhook {endpoint.ref}")
             self._working[task] = endpoint.reliability
             task.add_done_callback(self._served)
-        SENDING.set(len(self._working))
         return bool(endpoints)
 
     def _served(self, task: asyncio.Task[None]) -> None:
         del self._working[task]
-        SENDING.set(len(self._working))
         self._signals.set()
         if not task.cancelled() and task.exception() is not None:
             error = task.exception()
             if isinstance(error, DATABASE_ERRORS):
                 log.warning("failed to store the result of a delivery", action="webhooks.unwritten", why=error)
             else:
-                log.error("a delivery raised an exception", action="webhooks.crashed", exc=error)
-
-    # ---------------------------------------------------------------- one endpoint
+                log.error("delivery crashed", action="webhooks.crashed", exc=error)
 
     async def _serve(self, endpoint: WebhookEndpoint) -> None:
-        """Send the endpoint's due events in order, under its lease. Stop when no event is left, when one fails, or when
-        it is the turn of other endpoints."""
+        """Send due events in order, under the lease, until none is left, one fails, or it is the turn of other
+        endpoints."""
         try:
             if endpoint.status == store.PENDING:  # its waiting events go out in a slot for working endpoints
                 if await self._verify(endpoint):
@@ -181,40 +161,33 @@ class Dispatcher:
                 await store.release(connection, endpoint, after_seconds=random.uniform(0.5, 1.5))  # noqa: S311
 
     async def _deliver(self, endpoint: WebhookEndpoint, event: Notice) -> bool:
-        """Deliver an event. Return whether the endpoint accepted the event and we still hold the lease."""
+        """Deliver an event. Return whether the endpoint accepted the event and we still hold the lease. A slow endpoint
+        is released after its event, to make room for faster ones."""
         if _is_about(event, endpoint):
             async with self._pool.connection() as connection:
                 return await store.skip(connection, endpoint, event.seq + 1)
-        what = "callback" if endpoint.trade_id else "webhook"
-        sent = await self._send(endpoint, event.id, to_json(event_body(event, self._links)), what)
-        if sent.ok:
-            async with self._pool.connection() as connection:
-                return await self._advance(connection, endpoint, event.seq + 1, sent)
-        await self._failed(endpoint, event, sent)
-        return False
-
-    async def _advance(
-        self, connection: Connection, endpoint: WebhookEndpoint, next_seq: int, sent: DeliveryResult
-    ) -> bool:
-        """Advance an endpoint to `next_seq`. Return whether we still hold its lease. A slow endpoint is released to
-        make room for faster ones."""
-        if not await store.advance(connection, endpoint, next_seq, slow=sent.slow):
+        sent = await self._send(endpoint, event.id, to_json(event_body(event, self._links)))
+        if not sent.ok:
+            await self._failed(endpoint, event, sent)
             return False
-        if sent.slow and endpoint.reliability is Reliability.WORKING:
-            await store.release(connection, endpoint)
-            return False
+        async with self._pool.connection() as connection:
+            if not await store.advance(connection, endpoint, event.seq + 1, slow=sent.slow):
+                return False
+            if sent.slow and endpoint.reliability == Reliability.WORKING:
+                await store.release(connection, endpoint)
+                return False
         return True
 
     async def _send(
-        self, endpoint: WebhookEndpoint, event: str, body: bytes, what: str, *, read_answer: bool = False
+        self, endpoint: WebhookEndpoint, event_id: str, body: bytes, *, read_body: bool = False
     ) -> DeliveryResult:
-        """Renew the lease and send an event. `event`: the event's id."""
+        """Renew the lease and send an event."""
         async with self._pool.connection() as connection:
             since = time.monotonic()
             is_ours = await store.renew_lease(connection, endpoint)
         if not is_ours or time.monotonic() - since > store.LEASE_SECONDS - MAX_SECONDS:
             raise _LeaseTooShort
-        return await self._sender.send(endpoint.url, event, body, endpoint.secret, what=what, read_answer=read_answer)
+        return await self._sender.send(endpoint.url, event_id, body, endpoint.secret, read_body=read_body)
 
     async def _failed(self, endpoint: WebhookEndpoint, event: Notice, sent: DeliveryResult) -> None:
         since, attempts = endpoint.failing_since, endpoint.attempts
@@ -226,35 +199,41 @@ class Dispatcher:
         # Checked only after the last retry: after a quiet time `since` may be from an earlier outage, and a single
         # failure is no reason to disable the webhook.
         disable = since is not None and datetime.now(UTC) - since >= self._disable_after
-        draft = _failure(endpoint, event, attempts + 1, sent.error, disabled=disable)
+        payload = {
+            "webhook": endpoint.ref,
+            "eventId": event.id,
+            "seq": event.seq,
+            "attempts": attempts + 1,
+            "error": sent.error,
+            "disabled": disable,
+        }
+        source = source_of(EventType.DELIVERY_FAILED, endpoint.id, event.id)
+        text = to_json(payload).decode()
+        draft = Draft(endpoint.wallet, EventType.DELIVERY_FAILED, source, text, event.market_id, endpoint.trade_id)
         async with self._pool.connection() as connection, connection.transaction():
             if not await store.give_up(connection, endpoint, event.seq, sent.error, disable=disable):
                 return
             await event_log.append(connection, [draft])
-        DEAD.inc()
-        if disable:
-            DISABLED.labels("failures").inc()
         log.warning(
             "gave up on an event", action="webhooks.dead", webhook=endpoint.ref, event=event.id, disabled=disable
         )
 
     async def _verify(self, endpoint: WebhookEndpoint) -> bool:
-        """Do the handshake with an endpoint. Return whether the endpoint is now active."""
+        """Do the handshake. Return whether the endpoint is now active."""
         challenge = endpoint.challenge or ""
         at = int(endpoint.created_at.timestamp() * 1000) * 1000
-        kind, payload = EventType.WEBHOOK_VERIFY, {"challenge": challenge}
         async with self._pool.connection() as connection:
             seq = await newest_seq(connection, endpoint.wallet)
-        event = endpoint_event(kind, endpoint.id, endpoint.wallet, challenge, seq, at, payload)
-        sent = await self._send(endpoint, event.event_id, to_json(event), "verification", read_answer=True)
-        if sent.ok and not _echoes(sent.answer, challenge):
-            sent = DeliveryResult(False, "unproven", "The answer did not contain the challenge.")
+        payload = {"challenge": challenge}
+        event = endpoint_event(EventType.WEBHOOK_VERIFY, endpoint.id, endpoint.wallet, challenge, seq, at, payload)
+        sent = await self._send(endpoint, event.event_id, to_json(event), read_body=True)
+        if sent.ok and not _echoes(sent.body, challenge):
+            sent = DeliveryResult(False, "The response did not contain the challenge.")
         async with self._pool.connection() as connection:
             if sent.ok:
                 return await store.activate(connection, endpoint, slow=sent.slow)
             if endpoint.verify_until is not None and datetime.now(UTC) >= endpoint.verify_until:
-                if await store.disable_unverified(connection, endpoint, sent.error):
-                    DISABLED.labels("never_verified").inc()
+                await store.disable_unverified(connection, endpoint, sent.error)
             else:
                 seconds = _jittered(VERIFY_RETRIES[min(endpoint.attempts, len(VERIFY_RETRIES) - 1)])
                 await store.schedule_retry(connection, endpoint, sent.error, seconds=seconds)
@@ -265,10 +244,9 @@ def _jittered(seconds: float) -> float:
     return seconds * random.uniform(1, 1 + JITTER)  # noqa: S311 - spreads load, hides nothing
 
 
-def _echoes(answer: bytes, challenge: str) -> bool:
-    """Return whether an answer repeats the challenge: as a plain body, as a JSON string, or as `challenge` in a JSON
-    object."""
-    text = answer.strip()
+def _echoes(body: bytes, challenge: str) -> bool:
+    """Return whether a response repeats the challenge: as plain text, as a JSON string, or in a JSON object."""
+    text = body.strip()
     if text == challenge.encode():
         return True
     try:
@@ -279,24 +257,5 @@ def _echoes(answer: bytes, challenge: str) -> bool:
 
 
 def _is_about(event: Notice, endpoint: WebhookEndpoint) -> bool:
-    """Return whether the event reports a failure of this endpoint. Such events go to the other channels only."""
+    """Return whether the event reports this endpoint's failure. Such events go to the other channels only."""
     return event.type is EventType.DELIVERY_FAILED and f'"webhook":"{endpoint.ref}"' in event.payload
-
-
-def _failure(endpoint: WebhookEndpoint, event: Notice, attempts: int, error: str, *, disabled: bool) -> Draft:
-    payload = {
-        "webhook": endpoint.ref,
-        "eventId": event.id,
-        "seq": event.seq,
-        "attempts": attempts,
-        "error": error,
-        "disabled": disabled,
-    }
-    return Draft(
-        wallet=endpoint.wallet,
-        type=EventType.DELIVERY_FAILED,
-        source=source_of(EventType.DELIVERY_FAILED, endpoint.id, event.id),
-        payload=to_json(payload).decode(),
-        market_id=event.market_id,
-        trade_id=endpoint.trade_id,
-    )

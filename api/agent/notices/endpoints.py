@@ -1,5 +1,4 @@
-"""Endpoints in PostgreSQL: their registration, the claims of the processes that send to them, and the results of
-deliveries.
+"""Endpoints in PostgreSQL: their registration, the claims of the processes that send to them, and delivery results.
 
 A process claims an endpoint for the time of a lease, under a row lock that other processes skip. It renews the lease
 right before each delivery, and a delivery ends within the lease. So no two processes send to an endpoint at once, and
@@ -13,12 +12,13 @@ from __future__ import annotations
 import hashlib
 import secrets
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final, Literal
 from uuid import UUID
 
+from api.agent.errors import problem
 from core.agent.notices import log as event_log
 from core.db.engine import Connection
 
@@ -37,9 +37,9 @@ SLOW_FOR_SECONDS = 600
 
 
 class Reliability(StrEnum):
-    """The recent record of an endpoint, which decides its share of the slots. Either the endpoint works, or its last
-    delivery failed or was slow, or it has never accepted anything. A webhook has never accepted anything before its
-    handshake, a callback before its first event."""
+    """An endpoint's recent record, which decides its share of the slots: it works, its last delivery failed or was
+    slow, or it has never accepted anything, like a webhook before its handshake or a callback before its first
+    event."""
 
     WORKING = "working"
     FAILING = "failing"
@@ -48,8 +48,7 @@ class Reliability(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class WebhookEndpoint:
-    """A registered webhook or, with `trade_id`, a callback. `attempts`: the number of failed deliveries of the event
-    `next_seq`."""
+    """A webhook or, with `trade_id`, a callback. `attempts`: failed deliveries of the event `next_seq`."""
 
     id: str
     wallet: bytes
@@ -69,12 +68,8 @@ class WebhookEndpoint:
 
     @property
     def ref(self) -> str:
-        return ref_of(self.id)
-
-
-def ref_of(webhook_id: str) -> str:
-    """Return the endpoint's public name. The id is not public, since anyone who has it can delete the endpoint."""
-    return hashlib.sha256(webhook_id.encode()).hexdigest()[:12]
+        """Return the endpoint's public name. The id is not public, since anyone who has it can delete the endpoint."""
+        return hashlib.sha256(self.id.encode()).hexdigest()[:12]
 
 
 _RELIABILITY = (
@@ -87,18 +82,9 @@ _COLUMNS = ", ".join(
 )
 
 
-def _endpoint(row: Sequence[Any]) -> WebhookEndpoint:
-    endpoint = WebhookEndpoint(*row)
-    return replace(endpoint, reliability=Reliability(endpoint.reliability))
-
-
-class TooManyWebhooks(Exception):
-    """The refusal of a webhook because its wallet already has the maximum number."""
-
-
 async def record_message(connection: Connection, wallet: bytes, digest: bytes) -> bool:
-    """Record that the wallet's message was used; return False if the message was used before. The row's key is the
-    digest of the message, since a signature has more than one encoding."""
+    """Record that the message was used; return False if it already was. The key is the message's digest, since a
+    signature has more than one encoding."""
     await connection.execute("DELETE FROM agent_webhook_message WHERE used_at < now() - interval '1 hour'")
     done = await connection.execute(
         "INSERT INTO agent_webhook_message (wallet, digest) VALUES (%s, %s) ON CONFLICT DO NOTHING", (wallet, digest)
@@ -111,20 +97,20 @@ _LOCK_WALLET = "pg_advisory_xact_lock(hashtextextended(encode(w.wallet, 'hex'), 
 
 
 async def _check_room(connection: Connection, wallet: bytes, url: str) -> None:
-    """Raise TooManyWebhooks if another webhook to this URL would exceed the wallet's limit. Disabled webhooks do not
-    count."""
-    rows = await connection.execute(
+    """Raise 400 if another webhook to this URL would exceed the wallet's limit. Disabled webhooks do not count."""
+    others = await connection.fetch_value(
         "SELECT count(*) FROM agent_webhook WHERE wallet = %s AND trade_id IS NULL AND status <> %s AND url <> %s",
         (wallet, DISABLED, url),
     )
-    counted = await rows.fetchone()
-    if counted is not None and counted[0] >= MAX_PER_WALLET:
-        raise TooManyWebhooks
+    if others >= MAX_PER_WALLET:
+        message = f"The wallet already has {MAX_PER_WALLET} webhooks, the maximum; remove one first."
+        issue = {"field": "wallet", "problem": "has the most webhooks allowed"}
+        raise problem("invalid_request", message, issues=[issue])
 
 
 async def register(connection: Connection, wallet: bytes, url: str) -> WebhookEndpoint:
-    """Register a webhook in the caller's transaction. If the URL is already registered, the webhook gets a new id and
-    secret and continues with the same next event, or, if it was disabled, with the wallet's next event."""
+    """Register a webhook. A URL that is already registered gets a new id and secret and continues with its next event,
+    or, if it was disabled, with the wallet's next event."""
     lock = f"SELECT {_LOCK_WALLET} FROM (SELECT %s::bytea AS wallet) AS w"  # noqa: S608 - constants only
     await connection.execute(lock.encode(), (wallet,))
     await _check_room(connection, wallet, url)
@@ -149,9 +135,9 @@ async def register(connection: Connection, wallet: bytes, url: str) -> WebhookEn
         "challenge": secrets.token_hex(16),
         "seconds": VERIFY_SECONDS,
     }
-    row = await (await connection.execute(query.encode(), values)).fetchone()
+    row = await connection.fetch_one(query.encode(), values)
     assert row is not None
-    return _endpoint(row)
+    return WebhookEndpoint(*row)
 
 
 async def add_callback(connection: Connection, wallet: bytes, trade_id: bytes, url: str) -> None:
@@ -164,14 +150,13 @@ async def add_callback(connection: Connection, wallet: bytes, trade_id: bytes, u
 
 
 async def find(connection: Connection, webhook_id: str, *, lock: bool = False) -> WebhookEndpoint | None:
-    """Find a webhook. With `lock`, the webhook and its wallet's number of webhooks are locked until the caller's
-    transaction ends."""
+    """Find a webhook. With `lock`, the row and the wallet's number of webhooks stay locked in the transaction."""
     if lock:  # before the row, in the same order as `register`
         query = f"SELECT {_LOCK_WALLET} FROM agent_webhook w WHERE id = %s AND trade_id IS NULL"  # noqa: S608
         await connection.execute(query.encode(), (webhook_id,))
     query = f"SELECT {_COLUMNS} FROM agent_webhook w WHERE id = %s AND trade_id IS NULL"  # noqa: S608 - constants only
-    row = await (await connection.execute((query + (" FOR UPDATE" if lock else "")).encode(), (webhook_id,))).fetchone()
-    return None if row is None else _endpoint(row)
+    row = await connection.fetch_one((query + (" FOR UPDATE" if lock else "")).encode(), (webhook_id,))
+    return None if row is None else WebhookEndpoint(*row)
 
 
 async def remove(connection: Connection, webhook_id: str) -> bool:
@@ -180,8 +165,8 @@ async def remove(connection: Connection, webhook_id: str) -> bool:
 
 
 async def retry_now(connection: Connection, endpoint: WebhookEndpoint, next_seq: int) -> None:
-    """Make the next delivery due now. A disabled endpoint counts towards its wallet's limit again, must repeat the
-    handshake, and continues with `next_seq`. The caller must have locked `endpoint`."""
+    """Make the next delivery due. A disabled endpoint counts towards its wallet's limit again, must repeat the
+    handshake, and continues with `next_seq`. Call this with `endpoint` locked."""
     if endpoint.status == DISABLED:
         await _check_room(connection, endpoint.wallet, endpoint.url)
         await connection.execute(
@@ -192,8 +177,6 @@ async def retry_now(connection: Connection, endpoint: WebhookEndpoint, next_seq:
     else:
         await connection.execute("UPDATE agent_webhook SET attempt_at = now() WHERE id = %s", (endpoint.id,))
 
-
-# ---------------------------------------------------------------- sending
 
 _IS_DUE = "w.status <> 'disabled' AND w.attempt_at <= now() AND (w.lease IS NULL OR w.lease_until < now())"
 _ANY_DUE = f"SELECT EXISTS (SELECT FROM agent_webhook w WHERE {_IS_DUE})"  # noqa: S608 - constants only
@@ -215,16 +198,15 @@ async def any_due(connection: Connection) -> bool:
 
 
 async def claim(connection: Connection, limit: int, reliability: Reliability) -> list[WebhookEndpoint]:
-    """Claim endpoints that may have something due. No other process can claim them while the lease lasts. Among
-    unproven endpoints, those with the fewest attempts come first."""
+    """Claim due endpoints for the time of a lease; of the unproven ones, those with the fewest attempts come first."""
     values = {"limit": limit, "reliability": reliability.value, "seconds": LEASE_SECONDS}
-    return [_endpoint(row) for row in await (await connection.execute(_CLAIM.encode(), values)).fetchall()]
+    return [WebhookEndpoint(*row) for row in await connection.fetch_all(_CLAIM.encode(), values)]
 
 
 async def _update_leased(
     connection: Connection, endpoint: WebhookEndpoint, changes: str, values: Sequence[Any]
 ) -> bool:
-    """Change the row of a claimed endpoint. Return False if we no longer hold its lease."""
+    """Change a claimed endpoint's row. Return False if we no longer hold its lease."""
     query = f"UPDATE agent_webhook SET {changes} WHERE id = %s AND lease = %s"  # noqa: S608 - constants only
     done = await connection.execute(query.encode(), (*values, endpoint.id, endpoint.lease))
     return done.rowcount == 1
@@ -236,13 +218,11 @@ _SLOW = "slow_until = CASE WHEN %s THEN now() + make_interval(secs => %s) ELSE s
 
 async def renew_lease(connection: Connection, endpoint: WebhookEndpoint) -> bool:
     """Renew the lease; return False if another process has claimed the endpoint."""
-    return await _update_leased(
-        connection, endpoint, "lease_until = now() + make_interval(secs => %s)", (LEASE_SECONDS,)
-    )
+    changes = "lease_until = now() + make_interval(secs => %s)"
+    return await _update_leased(connection, endpoint, changes, (LEASE_SECONDS,))
 
 
 async def advance(connection: Connection, endpoint: WebhookEndpoint, next_seq: int, *, slow: bool = False) -> bool:
-    """Record that the endpoint accepted an event."""
     changes = f"next_seq = %s, attempts = 0, failing_since = NULL, last_error = NULL, {_SLOW}"
     return await _update_leased(connection, endpoint, changes, (next_seq, slow, SLOW_FOR_SECONDS))
 
@@ -253,29 +233,22 @@ async def skip(connection: Connection, endpoint: WebhookEndpoint, next_seq: int)
 
 
 async def activate(connection: Connection, endpoint: WebhookEndpoint, *, slow: bool = False) -> bool:
-    return await _update_leased(
-        connection,
-        endpoint,
+    changes = (
         "status = %s, challenge = NULL, verify_until = NULL, attempts = 0, failing_since = NULL, last_error = NULL,"
-        f" {_SLOW}",
-        (ACTIVE, slow, SLOW_FOR_SECONDS),
+        f" {_SLOW}"
     )
+    return await _update_leased(connection, endpoint, changes, (ACTIVE, slow, SLOW_FOR_SECONDS))
 
 
 async def release(connection: Connection, endpoint: WebhookEndpoint, *, after_seconds: float = 0.0) -> bool:
-    """Release an endpoint that has not failed and has more events to send. It can be claimed again after
-    `after_seconds`."""
-    return await _update_leased(
-        connection,
-        endpoint,
-        "lease = NULL, lease_until = NULL, attempt_at = now() + make_interval(secs => %s)",
-        (after_seconds,),
-    )
+    """Release an endpoint that has more events to send. It can be claimed again after `after_seconds`."""
+    changes = "lease = NULL, lease_until = NULL, attempt_at = now() + make_interval(secs => %s)"
+    return await _update_leased(connection, endpoint, changes, (after_seconds,))
 
 
 async def wait_for_events(connection: Connection, endpoint: WebhookEndpoint) -> bool:
-    """Let an endpoint that has received all its events wait for new ones. A new event of its wallet makes the endpoint
-    due, whether the event is stored before or after this call."""
+    """Let an endpoint wait for new events. One of its wallet makes the endpoint due, whether it is stored before or
+    after this call."""
     async with connection.transaction():
         next_seq = await event_log.lock_wallet(connection, endpoint.wallet)
         # A separate statement: one that waits for a row lock sees other tables as they were before the wait.
@@ -293,72 +266,39 @@ async def wait_for_events(connection: Connection, endpoint: WebhookEndpoint) -> 
 async def schedule_retry(
     connection: Connection, endpoint: WebhookEndpoint, error: str, *, seconds: float, slow: bool = False
 ) -> bool:
-    """Record a failed delivery, and schedule the next attempt."""
-    return await _update_leased(
-        connection,
-        endpoint,
-        f"attempts = attempts + 1, attempt_at = now() + make_interval(secs => %s), {_FAILED}, {_SLOW}",
-        (seconds, error, slow, SLOW_FOR_SECONDS),
-    )
+    changes = f"attempts = attempts + 1, attempt_at = now() + make_interval(secs => %s), {_FAILED}, {_SLOW}"
+    return await _update_leased(connection, endpoint, changes, (seconds, error, slow, SLOW_FOR_SECONDS))
 
 
 async def give_up(connection: Connection, endpoint: WebhookEndpoint, seq: int, error: str, *, disable: bool) -> bool:
-    """Record the last failure of an event, and make the event a dead letter. The endpoint continues with the next event
-    unless `disable` is set."""
-    done = await _update_leased(
-        connection,
-        endpoint,
-        f"next_seq = %s, attempts = 0, attempt_at = now(), status = %s, {_FAILED}",
-        (seq + 1, DISABLED if disable else endpoint.status, error),
-    )
-    if done:
-        await connection.execute(
-            "INSERT INTO agent_webhook_dead (webhook_id, wallet, seq, attempts, error) VALUES (%s, %s, %s, %s, %s)",
-            (endpoint.id, endpoint.wallet, seq, endpoint.attempts + 1, error),
-        )
-    return done
+    """Record an event's last failure. The endpoint continues with the next event unless `disable` is set."""
+    changes = f"next_seq = %s, attempts = 0, attempt_at = now(), status = %s, {_FAILED}"
+    status = DISABLED if disable else endpoint.status
+    return await _update_leased(connection, endpoint, changes, (seq + 1, status, error))
 
 
 async def disable_unverified(connection: Connection, endpoint: WebhookEndpoint, error: str) -> bool:
-    return await _update_leased(
-        connection,
-        endpoint,
-        "status = %s, challenge = NULL, last_error = %s, lease = NULL, lease_until = NULL",
-        (DISABLED, error),
-    )
+    changes = "status = %s, challenge = NULL, last_error = %s, lease = NULL, lease_until = NULL"
+    return await _update_leased(connection, endpoint, changes, (DISABLED, error))
 
 
 async def delete_expired(connection: Connection) -> None:
     """Delete callbacks whose trade ended or never happened, and webhooks that were disabled long ago."""
-    await connection.execute(
-        "DELETE FROM agent_webhook w WHERE trade_id IS NOT NULL AND EXISTS (SELECT FROM agent_event e"
-        " WHERE e.trade_id = w.trade_id AND e.seq < w.next_seq AND e.corrects IS NULL"
-        " AND e.type IN ('payout.paid', 'position.lost') AND e.recorded_at < now() - make_interval(secs => %s))",
-        (CALLBACK_ENDS_AFTER_SECONDS,),
-    )
     # Stakes alone do not decide, as they are missing while the index is rebuilt; the event log never is.
-    await connection.execute(
-        "DELETE FROM agent_webhook w WHERE trade_id IS NOT NULL AND created_at < now() - make_interval(secs => %s)"
-        " AND NOT EXISTS (SELECT FROM agent_stake s WHERE s.bet_hash = w.trade_id)"
-        " AND NOT EXISTS (SELECT FROM agent_event e WHERE e.trade_id = w.trade_id AND e.type = 'bet.placed')"
-        " AND NOT EXISTS (SELECT FROM agent_trade t JOIN outbox_intent i ON i.id = t.intent_id"
-        " WHERE t.bet_hash = w.trade_id"
-        " AND (i.state IN ('queued', 'signed', 'sent') OR i.outcome = 'succeeded'))",
-        (CALLBACK_ENDS_AFTER_SECONDS,),
-    )
-    await connection.execute(
-        "DELETE FROM agent_webhook WHERE status = 'disabled' AND greatest(attempt_at, created_at)"
-        " < now() - make_interval(secs => %s)",
-        (FORGET_DISABLED_AFTER_SECONDS,),
-    )
-
-
-async def oldest_due_seconds(connection: Connection) -> float:
-    """Return for how long the endpoint that has waited longest has been due."""
-    rows = await connection.execute(
-        "SELECT coalesce(max(extract(epoch FROM now() - greatest(w.attempt_at, e.recorded_at))), 0)::float8"
-        " FROM agent_webhook w JOIN agent_event e ON e.wallet = w.wallet AND e.seq = w.next_seq"
-        " WHERE w.status = 'active' AND w.trade_id IS NULL AND w.attempt_at <= now()"
-    )
-    row = await rows.fetchone()
-    return 0.0 if row is None else float(row[0])
+    query = """
+        DELETE FROM agent_webhook w WHERE (trade_id IS NOT NULL AND EXISTS (
+            SELECT FROM agent_event e WHERE e.trade_id = w.trade_id AND e.seq < w.next_seq AND e.corrects IS NULL
+            AND e.type IN ('payout.paid', 'position.lost') AND e.recorded_at < now() - make_interval(secs => %(ended)s)
+        )) OR (
+            trade_id IS NOT NULL AND created_at < now() - make_interval(secs => %(ended)s)
+            AND NOT EXISTS (SELECT FROM agent_stake s WHERE s.bet_hash = w.trade_id)
+            AND NOT EXISTS (SELECT FROM agent_event e WHERE e.trade_id = w.trade_id AND e.type = 'bet.placed')
+            AND NOT EXISTS (SELECT FROM agent_trade t JOIN outbox_intent i ON i.id = t.intent_id
+                WHERE t.bet_hash = w.trade_id
+                AND (i.state IN ('queued', 'signed', 'sent') OR i.outcome = 'succeeded'))
+        ) OR (
+            status = 'disabled' AND greatest(attempt_at, created_at) < now() - make_interval(secs => %(disabled)s)
+        )
+    """
+    values = {"ended": CALLBACK_ENDS_AFTER_SECONDS, "disabled": FORGET_DISABLED_AFTER_SECONDS}
+    await connection.execute(query.encode(), values)

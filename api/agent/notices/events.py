@@ -16,27 +16,24 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator
 
 from aiohttp import web
-from prometheus_client import Counter, Gauge
 
 from api import streams
 from api.agent.bodies.events import ReplayBody, ResolvedBody, event_body, stream_frame
 from api.agent.bodies.parts import meta
-from api.agent.errors import problem
-from api.agent.links import Links
+from api.agent.errors import problem, storage
+from api.agent.facts import Links
 from api.agent.notices.dispatcher import Dispatcher
-from api.agent.notices.sending import DeliverySigner, WebhookSender
-from api.agent.notices.targets import TargetResolver
+from api.agent.notices.sending import DeliverySigner, TargetResolver, WebhookSender
 from api.agent.notices.webhooks import Webhooks
 from api.agent.requests import LAST_EVENT_ID, EventsQuery, ReplayQuery, ResolvedQuery, checked_wallet
-from api.agent.storage import storage
 from api.caching import json_response
 from api.context import Context
 from api.database import DATABASE_ERRORS
 from api.limits import ConcurrencyLimiter, LimiterFull, caller_ip
+from api.problems import invalid_part
 from api.requests import read_query
 from core.agent.notices.log import next_seq, notices_from, resolutions_after
 from core.chain import ChainClient
-from core.config import Settings
 from core.db.channels import AGENT_EVENT, Resync, listen
 from core.db.engine import ConnectionPool
 from core.hexadecimal import bytes_of
@@ -45,9 +42,6 @@ from core.log import get_logger
 
 log = get_logger(__name__)
 
-STREAMS = Gauge("vpm_agent_event_streams", "Event streams open in this process")
-ENDED = Counter("vpm_agent_event_streams_ended", "Event streams that ended, by reason", ("why",))
-
 RETRY_MS = 1_000
 REPLAY_SECONDS = 5.0
 PAGE = 200
@@ -55,16 +49,12 @@ MAX_STREAMS = 10_000
 MAX_PER_CALLER = 100
 OPEN_FILES = 65_536
 
-_FULL = "The service has reached its limit of open streams."
-
 # A stream's messages, each with its number.
 Frames = list[tuple[int, bytes]]
-_Key = tuple[bytes, int, bytes | None, int]
 
 
 class NoticeHub:
-    """The state that the process's streams share: wake-ups, and pages that are being read. `run` must run alongside the
-    streams; when it ends, the streams end."""
+    """Wakes the process's streams and shares their reads. When `run` ends, the streams end."""
 
     def __init__(self, url: str, pool: ConnectionPool, links: Links) -> None:
         self.stopping = False
@@ -76,7 +66,7 @@ class NoticeHub:
         # Counts the signals of all wallets. A count per wallet would be lost with its last stream, and a read begun
         # before a signal would be taken for one begun after it.
         self._tick = 0
-        self._reading: dict[_Key, asyncio.Task[Frames]] = {}
+        self._reading: dict[tuple[object, ...], asyncio.Task[Frames]] = {}
 
     async def run(self) -> None:
         try:
@@ -97,22 +87,20 @@ class NoticeHub:
 
     @contextlib.contextmanager
     def subscribe(self, wallet: bytes, caller: str) -> Iterator[asyncio.Event]:
-        """Register a stream and yield an asyncio event. It is set when the wallet may have new events or the service
-        stops. Raise 429 if there are too many streams."""
+        """Yield an asyncio event that is set when the wallet may have new events or the service stops. Raise 429 if
+        there are too many streams."""
         with contextlib.ExitStack() as place:
             try:
                 place.enter_context(self._limiter.place(caller))
             except LimiterFull as none:
                 own = f"An address may have {MAX_PER_CALLER} open streams, and its network a third of all."
-                message = own if none.own else _FULL
+                message = own if none.own else "The service has reached its limit of open streams."
                 raise problem("rate_limited", message, retry_after=5) from None
             changed = asyncio.Event()
             self._subscribers[wallet].add(changed)
-            STREAMS.inc()
             try:
                 yield changed
             finally:
-                STREAMS.dec()
                 self._subscribers[wallet].discard(changed)
                 if not self._subscribers[wallet]:
                     del self._subscribers[wallet]
@@ -133,15 +121,23 @@ class NoticeHub:
         return [(each.seq, stream_frame(each, self._links)) for each in notices]
 
 
-class Events:
-    """The endpoints of the event channels. Pages are read from the primary database, so they contain all events that a
-    stream has sent."""
+class EventChannels:
+    """The channels for wallets' events: streams, pages, webhooks. `client` is None without an RPC URL."""
 
-    def __init__(self, settings: Settings, hub: NoticeHub, pool: ConnectionPool, links: Links) -> None:
-        self._settings = settings
-        self._hub = hub
-        self._pool = pool
-        self._links = links
+    def __init__(self, context: Context, links: Links, client: ChainClient | None) -> None:
+        _raise_file_limit()
+        settings, key = context.settings, context.secrets.attestation_key
+        self._settings, self._pool, self._links = settings, context.pool, links
+        self._hub = NoticeHub(context.write_url, context.pool, links)
+        targets = TargetResolver(allow_private=settings.allow_private_webhooks)
+        sender = WebhookSender(DeliverySigner(None if key is None else key.get_secret_value()), targets)
+        self.webhooks = Webhooks(context, client, links, targets, sender)
+        self._dispatcher = Dispatcher(context.write_url, context.pool, sender, links)
+
+    def start(self, context: Context) -> None:
+        context.spawn("agent event signals", self._hub.run())
+        context.spawn("webhook dispatcher", self._dispatcher.run())
+        context.spawn("webhook tidying", self._dispatcher.tidy())
 
     async def stream(self, request: web.Request) -> web.StreamResponse:
         query = read_query(request, EventsQuery)
@@ -154,10 +150,8 @@ class Events:
             await response.prepare(request)
             if request.method == "HEAD":
                 return response
-            why = "disconnected"
             with contextlib.suppress(ConnectionError):
-                why = await self._send(request, response, changed, wallet, seq, trade_id)
-            ENDED.labels(why).inc()
+                await self._send(request, response, changed, wallet, seq, trade_id)
         return response
 
     async def _send(
@@ -168,12 +162,11 @@ class Events:
         wallet: bytes,
         seq: int,
         trade_id: bytes | None,
-    ) -> str:
-        """Send events until the stream ends; return the reason why it ended."""
+    ) -> None:
         now = asyncio.get_running_loop().time
         ends = now() + self._settings.agent_stream_seconds
         if not await streams.write_chunk(request, response, b"retry: %d\n: next seq is %d\n\n" % (RETRY_MS, seq)):
-            return "slow"
+            return
         written_at = now()
         while not self._hub.stopping:
             changed.clear()
@@ -184,13 +177,13 @@ class Events:
                 frames = None
             if frames:
                 if not await streams.write_chunk(request, response, b"".join(frame for _, frame in frames)):
-                    return "slow"
+                    return
                 seq, written_at = frames[-1][0] + 1, now()
                 if len(frames) == PAGE and now() < ends:
                     continue  # there may be more; after a page that is not full, only a signal brings more
             if now() >= ends:
                 await streams.write_chunk(request, response, b": the window ends; reconnect to continue\n\n")
-                return "window"
+                return
             # After a failed read, retry soon. Otherwise wait for a signal, which may concern another trade than this
             # stream's, so a heartbeat may still be due afterwards.
             silent_until = written_at + streams.HEARTBEAT_SECONDS
@@ -200,9 +193,8 @@ class Events:
                     await changed.wait()
             if now() >= silent_until:
                 if not await streams.write_chunk(request, response, streams.HEARTBEAT):
-                    return "slow"
+                    return
                 written_at = now()
-        return "stopping"
 
     async def replay(self, request: web.Request) -> web.StreamResponse:
         query = read_query(request, ReplayQuery)
@@ -239,36 +231,12 @@ class Events:
 
 def _after(last_event_id: str) -> int:
     if not re.fullmatch(LAST_EVENT_ID, last_event_id):
-        raise problem(
-            "invalid_request",
-            "Last-Event-ID is not the id of an event.",
-            issues=[{"field": "Last-Event-ID", "problem": "is not the id of an event"}],
-            hint="Send the id of the last event received, a whole number, or leave the header out.",
-        )
+        raise invalid_part("header", "Last-Event-ID", "must be the id of the last event received, a whole number")
     return int(last_event_id) + 1
 
 
-class EventChannels:
-    """All channels for wallets' events: streams, replay, webhooks. `client` is None without an RPC URL."""
-
-    def __init__(self, context: Context, links: Links, client: ChainClient | None) -> None:
-        _raise_file_limit()
-        settings, key = context.settings, context.secrets.attestation_key
-        self._hub = NoticeHub(context.write_url, context.pool, links)
-        self.events = Events(settings, self._hub, context.pool, links)
-        targets = TargetResolver(allow_private=settings.allow_private_webhooks)
-        signer = DeliverySigner(None if key is None else key.get_secret_value())
-        sender = WebhookSender(signer, targets)
-        self.webhooks = Webhooks(context, client, links, targets, sender)
-        self._dispatcher = Dispatcher(context.write_url, context.pool, sender, links)
-
-    def start(self, context: Context) -> None:
-        context.spawn("agent event signals", self._hub.run())
-        context.spawn("webhook dispatcher", self._dispatcher.run())
-
-
 def _raise_file_limit() -> None:
-    """Raise the limit of open files. Each stream is an open file, and the default limit of 1,024 is too low."""
+    """Raise the limit of open files: each stream is one, and the default of 1,024 is too low."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     limit = OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, OPEN_FILES)
     if soft != resource.RLIM_INFINITY and soft < limit:

@@ -5,7 +5,6 @@ To register a webhook, the wallet signs a dated text that names the service, the
 
 from __future__ import annotations
 
-import contextlib
 import re
 import secrets
 import time
@@ -26,19 +25,17 @@ from api.agent.bodies.events import (
     endpoint_event,
 )
 from api.agent.bodies.parts import meta
-from api.agent.errors import problem
-from api.agent.links import Links
+from api.agent.errors import problem, storage
+from api.agent.facts import Links
 from api.agent.notices import endpoints as store
 from api.agent.notices.endpoints import WebhookEndpoint
-from api.agent.notices.sending import AddressBusy, WebhookSender
-from api.agent.notices.targets import TargetRefused, TargetResolver, checked_url
+from api.agent.notices.sending import AddressBusy, TargetRefused, TargetResolver, WebhookSender, checked_url
 from api.agent.requests import WEBHOOK_BODY_LIMIT, WebhookPath, WebhookRequest, checked_wallet
-from api.agent.storage import storage
 from api.caching import json_response
 from api.context import Context
 from api.limits import caller_ip
+from api.operations import body_from
 from api.payments.authorization import accepts_signature
-from api.problems import Problem
 from api.requests import read_json, read_path, validated_body
 from core.agent.notices.log import EventType, newest_seq, next_seq
 from core.chain import ChainClient, RpcError
@@ -53,10 +50,6 @@ log = get_logger(__name__)
 
 TITLE = "Service webhook registration"
 VALID_FOR = timedelta(minutes=10)
-_FORM = re.compile(
-    re.escape(TITLE) + r"\nService: (?P<service>[^\n]+)\nWallet: (?P<wallet>0x[0-9a-f]{40})\nURL: (?P<url>[^\n]+)"
-    r"\nIssued: (?P<issued>[^\n]+)"
-)
 
 
 def registration_message(service: str, wallet: str, url: str, issued: str) -> str:
@@ -74,27 +67,22 @@ class Registration:
 
     def check_message(self, message: str) -> None:
         """Raise 422 unless the text names this service, wallet and URL, and is at most ten minutes old."""
-        parts = _FORM.fullmatch(message)
-        issued = None
-        with contextlib.suppress(ValueError):
-            issued = None if parts is None else datetime.fromisoformat(parts["issued"])
-        if issued is not None and issued.tzinfo is None:
+        lines = message.split("\n")
+        issued_text = lines[-1].removeprefix("Issued: ")
+        expected = registration_message(self.service, self.wallet, self.url, issued_text).split("\n")
+        if len(lines) != len(expected):
+            raise self.unproven("The message does not have the five lines of a registration.")
+        for line, right in zip(lines, expected, strict=True):
+            if line != right:
+                raise self.unproven(f"The message has the line {line!r} instead of {right!r}.")
+        try:
+            issued = datetime.fromisoformat(issued_text)
+        except ValueError:
+            raise self.unproven("The message's time is not ISO-8601.") from None
+        if issued.tzinfo is None:
             issued = issued.replace(tzinfo=UTC)
-        if parts is None:
-            why = "The message does not have the five lines of a registration."
-        elif parts["service"] != self.service:
-            why = "The message names another service."
-        elif parts["wallet"] != self.wallet:
-            why = "The message names another wallet."
-        elif parts["url"] != self.url:
-            why = "The message names another URL."
-        elif issued is None:
-            why = "The message's time is not ISO-8601."
-        elif abs(self.now - issued) > VALID_FOR:
-            why = "The message's time is more than 10 minutes from now."
-        else:
-            return
-        raise self.unproven(why)
+        if abs(self.now - issued) > VALID_FOR:
+            raise self.unproven("The message's time is more than 10 minutes from now.")
 
     async def check_signature(
         self, client: ChainClient | None, message: str, signature: str, timeout_seconds: float
@@ -125,7 +113,6 @@ class Registration:
 
 
 def digest_of(message: str) -> bytes:
-    """Return the digest that personal_sign signs."""
     return message_hash(encode_defunct(text=message))
 
 
@@ -135,25 +122,18 @@ TESTS = parse("10/minute")
 TESTS_EACH_CALLER = parse("30/minute")
 _webhooks = partial(storage, "The webhooks", seconds=5.0)
 _WAITS_FOR_THE_HANDSHAKE = (
-    "The test was not sent: the URL has not yet answered webhook.verify with its challenge. That is retried now."
+    "The test was not sent: the URL has not yet returned the challenge of webhook.verify. That is being retried."
 )
 _ID = re.compile(r"wh_[0-9a-f]{32}")
 
 
 class Webhooks:
-    """The webhook endpoints. `client` is None without an RPC URL. Contract wallets then cannot register webhooks."""
+    """The webhook endpoints. Without `client`, contract wallets cannot register webhooks."""
 
     def __init__(
-        self,
-        context: Context,
-        client: ChainClient | None,
-        links: Links,
-        targets: TargetResolver,
-        sender: WebhookSender,
+        self, context: Context, client: ChainClient | None, links: Links, targets: TargetResolver, sender: WebhookSender
     ) -> None:
-        self._settings = context.settings
-        self._pool = context.pool
-        self._limits = context.limits
+        self._settings, self._pool, self._limits = context.settings, context.pool, context.limits
         self._client = client
         self._links = links
         self._targets = targets
@@ -174,17 +154,14 @@ class Webhooks:
             await claim.check_signature(self._client, body.message, body.signature, seconds)
             await self._targets.resolve(url)
         except TargetRefused as why:
-            raise _refused(str(why)) from None
-        try:
-            async with _webhooks(), self._pool.connection() as connection, connection.transaction():
-                owner = bytes_of(wallet)
-                if not await store.record_message(connection, owner, digest_of(body.message)):
-                    raise claim.unproven("The message was used before; sign a new one for each registration.")
-                made = await store.register(connection, owner, body.url)
-                # Wakes the dispatchers at once.
-                await notify(connection, AGENT_EVENT, [owner])
-        except store.TooManyWebhooks:
-            raise _no_room() from None
+            issue = {"field": "url", "problem": str(why)}
+            raise problem("invalid_request", f"The URL cannot be used: {why}", issues=[issue]) from None
+        owner = bytes_of(wallet)
+        async with _webhooks(), self._pool.connection() as connection, connection.transaction():
+            if not await store.record_message(connection, owner, digest_of(body.message)):
+                raise claim.unproven("The message was used before; sign a new one for each registration.")
+            made = await store.register(connection, owner, body.url)
+            await notify(connection, AGENT_EVENT, [owner])  # wakes the dispatchers at once
         return json_response(WebhookBody(meta=meta(self._links), webhook=registration(made, made.secret)), 201)
 
     async def show(self, request: web.Request) -> web.StreamResponse:
@@ -212,10 +189,7 @@ class Webhooks:
             endpoint = await store.find(connection, webhook_id, lock=True)
             if endpoint is None:
                 raise _unknown()
-            try:
-                await store.retry_now(connection, endpoint, await next_seq(connection, endpoint.wallet))
-            except store.TooManyWebhooks:
-                raise _no_room() from None
+            await store.retry_now(connection, endpoint, await next_seq(connection, endpoint.wallet))
             await notify(connection, AGENT_EVENT, [endpoint.wallet])
             woken = await store.find(connection, webhook_id) or endpoint
             seq = await newest_seq(connection, endpoint.wallet)
@@ -228,39 +202,27 @@ class Webhooks:
         )
 
     async def _send(self, endpoint: WebhookEndpoint, event: AgentEvent) -> str | None:
-        """Send a test event once. Return why the endpoint did not accept it, or None if the endpoint accepted it."""
+        """Send a test event once. Return why the endpoint did not accept it, or None if it did."""
         try:
-            sent = await self._sender.send(endpoint.url, event.event_id, to_json(event), endpoint.secret, what="test")
+            sent = await self._sender.send(endpoint.url, event.event_id, to_json(event), endpoint.secret)
         except AddressBusy:
             raise problem("rate_limited", "Other deliveries to this URL are in progress.", retry_after=1) from None
         return None if sent.ok else sent.error
 
 
-def _no_room() -> Problem:
-    message = f"The wallet already has {store.MAX_PER_WALLET} webhooks, the maximum; remove one first."
-    return problem("invalid_request", message, issues=[{"field": "wallet", "problem": "has the most webhooks allowed"}])
-
-
 def registration(endpoint: WebhookEndpoint, secret: str | None) -> AgentWebhookRegistration:
-    """Return a webhook's registration as answers show it. `secret`: the secret if the webhook was just created,
-    otherwise None."""
-    return AgentWebhookRegistration(
-        id=endpoint.id,
+    return body_from(
+        AgentWebhookRegistration,
+        endpoint,
         wallet=hex_of(endpoint.wallet),
-        url=endpoint.url,
-        status=endpoint.status,
         secret=secret,
         created_at=iso_datetime(endpoint.created_at),
-        ref=endpoint.ref,
-        next_seq=endpoint.next_seq,
         failed_attempts=endpoint.attempts,
         failing_since=None if endpoint.failing_since is None else iso_datetime(endpoint.failing_since),
-        last_error=endpoint.last_error,
     )
 
 
 def _webhook_id(request: web.Request) -> str:
-    """Return the id in the path; raise 404 if the id is malformed."""
     webhook_id = read_path(request, WebhookPath).id
     if not _ID.fullmatch(webhook_id):
         raise _unknown()
@@ -269,7 +231,3 @@ def _webhook_id(request: web.Request) -> str:
 
 def _unknown() -> Exception:
     return problem("not_found", "No webhook has this id.", hint="Use the id that the registration returned.")
-
-
-def _refused(why: str) -> Exception:
-    return problem("invalid_request", f"The URL cannot be used: {why}", issues=[{"field": "url", "problem": why}])

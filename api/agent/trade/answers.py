@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -11,15 +12,12 @@ from aiohttp import web
 from eth_account import Account
 from eth_account.signers.local import LocalAccount
 
-from api.agent import projection
-from api.agent.bodies.parts import average_cents, meta, times, usd
+from api.agent.bodies.parts import average_cents, meta, project_quote, times, usd
 from api.agent.bodies.trades import AgentTradeReceipt, EscapeKit, ReceiptPosition, TradeBody, receipt
 from api.agent.chain import AgentContracts
 from api.agent.errors import problem
-from api.agent.facts import BookTotals, ListedMarket, Stake
-from api.agent.links import Links
+from api.agent.facts import BookTotals, Links, ListedMarket, Stake
 from api.agent.requests import TradeRequest
-from api.agent.trade import payment as paying
 from api.agent.trade import refusals as trade_refusals
 from api.agent.trade import x402
 from api.agent.trade.orders import Order
@@ -32,44 +30,35 @@ from core.money import decimal_text
 
 
 class Attester:
-    """The signer of offers and receipts in the EIP-712 form of the x402 offer-and-receipt extension.
+    """Signs offers and receipts in the EIP-712 form of the x402 offer-and-receipt extension, which is left out without
+    a key. The key signs statements only; it holds no money and no role."""
 
-    The attestation key signs statements only; it holds no money and no role. Without a key, bodies are sent without the
-    extension.
-    """
-
-    def __init__(self, key: str | None, chain_id: int) -> None:
+    def __init__(self, key: str | None) -> None:
         self._account: LocalAccount | None = None if key is None else Account.from_key(key)
-        self._chain_id = chain_id
 
     @property
     def address(self) -> str | None:
         return None if self._account is None else str(self._account.address)
 
-    @property
-    def network(self) -> str:
-        return f"eip155:{self._chain_id}"
-
     def offer(self, offer: x402.Offer) -> dict[str, Any]:
-        """Return the `extensions` of a challenge, with the signed offer."""
         payload = {
             "version": PAYLOAD_VERSION,
             "resourceUrl": offer.resource,
             "scheme": "exact",
-            "network": self.network,
-            "asset": offer.seller.token.address,
-            "payTo": offer.seller.pay_to,
+            "network": offer.contracts.network,
+            "asset": offer.contracts.token_facts.address,
+            "payTo": offer.contracts.pay_to,
             "amount": str(offer.amount),
             "validUntil": int(time.time()) + offer.seconds,
         }
         signed = self._signed(OFFER, payload)
         return {} if signed is None else self._extension({"offers": [{**signed, "acceptIndex": 0}]})
 
-    def receipt(self, stake: Stake, resource: str) -> dict[str, Any]:
-        """Return the `extensions` of a settled trade, with the signed receipt."""
+    def receipt(self, stake: Stake, resource: str, network: str) -> dict[str, Any]:
+        """Return a settled trade's `extensions`. `network`: the chain's CAIP-2 name."""
         payload = {
             "version": PAYLOAD_VERSION,
-            "network": self.network,
+            "network": network,
             "resourceUrl": resource,
             "payer": stake.wallet,
             "issuedAt": stake.at,
@@ -90,49 +79,42 @@ class Attester:
         return {"format": "eip712", "payload": payload, "signature": hex_of(bytes(signed.signature))}
 
 
+@dataclass(frozen=True, slots=True)
 class TradeAnswers:
-    """The answers of the trade endpoint and the reader of the payment that follows a challenge, in both versions of
-    x402."""
-
-    def __init__(self, contracts: AgentContracts, attester: Attester, links: Links) -> None:
-        self._seller = x402.Seller.of(contracts)
-        self._attester = attester
-        self._links = links
+    contracts: AgentContracts
+    attester: Attester
+    links: Links
 
     def read_payment(self, request: web.Request, trade: TradeRequest) -> tuple[Authorization | None, str | None]:
-        """Return the payment in the headers, or a text that says what is wrong with the payment. A payment must be from
-        this wallet to us."""
+        """Return the payment in the headers, which must be from this wallet to us, or a text that says what is wrong
+        with it."""
         headers = [value for name in x402.PAYMENT_HEADERS for value in request.headers.getall(name, ())]
-        if trade.simulate:
+        if trade.simulate or not headers:
             return None, None
         try:
-            payment = x402.read_payment(headers, self._seller)
-            if payment is not None:
-                paying.check_parties(payment, wallet=trade.wallet, pay_to=self._seller.pay_to)
-        except paying.PaymentRejected as why:
+            payment, *others = {x402.decode(header, self.contracts) for header in headers}
+            if others:
+                names = " and ".join(x402.PAYMENT_HEADERS)
+                issues = [{"field": name, "problem": "holds a different payment"} for name in x402.PAYMENT_HEADERS]
+                raise problem("invalid_request", f"{names} hold different payments: send only one.", issues=issues)
+            x402.check_parties(payment, wallet=trade.wallet, pay_to=self.contracts.pay_to)
+        except x402.PaymentRejected as why:
             return None, str(why)
-        except x402.PaymentsDiffer:
-            names = " and ".join(x402.PAYMENT_HEADERS)
-            issues = [{"field": name, "problem": "holds a different payment"} for name in x402.PAYMENT_HEADERS]
-            raise problem(
-                "invalid_request", f"{names} hold two different payments: send only one.", issues=issues
-            ) from None
         return payment, None
 
     def challenge(self, order: Order, error: str | None, now: int) -> web.Response:
-        """Ask for the payment of an order. `error`: why the previous payment was not accepted. `now`: the chain's
-        clock. A payment is valid only as long as stakes are accepted."""
+        """Ask for an order's payment, which is valid only while stakes are accepted. `error`: why the previous payment
+        was not accepted. `now`: the chain's clock."""
         side = order.market.outcomes[order.outcome].key
         offer = x402.Offer(
-            self._seller,
-            resource=f"{self._links.api}/trade#{order.resource_hash}",
+            self.contracts,
+            resource=f"{self.links.api}/trade#{order.resource_hash}",
             description=f"Bet {decimal_text(order.bet.amount)} USDC on {side}: {order.market.words.question}",
             amount=order.bet.amount,
-            seconds=paying.seconds_to_pay(now, order.market.closes_at),
+            seconds=x402.seconds_to_pay(now, order.market.closes_at),
             bet_hash=order.hash,
-            body=order.request.example_body(),
         )
-        signed = self._attester.offer(offer)
+        signed = self.attester.offer(offer)
         headers = {x402.REQUIRED_HEADER: offer.required(error, signed)}
         return json_response(offer.challenge(error, signed), 402, headers=headers)
 
@@ -145,26 +127,25 @@ class TradeAnswers:
         replay: bool,
         kit: Mapping[str, Any] | None,
     ) -> web.Response:
-        """Answer with the receipt of a stake. `totals`: the totals of each outcome right after the stake, or None for a
-        payment to refund."""
+        """Answer with a stake's receipt. `totals`: the outcomes' totals right after the stake; None for a refund."""
         if totals is None:
             raise trade_refusals.refunded(stake)
         body = TradeBody(
-            meta=meta(self._links),
+            meta=meta(self.links),
             replay=replay,
-            receipt=receipt(market, stake, totals, self._links),
+            receipt=receipt(market, stake, totals, self.links),
             escape_kit=msgspec.convert(kit, EscapeKit | None),
         )
-        extensions = self._attester.receipt(stake, f"{self._links.api}/trade#{hex_of(stake.bet_hash)}")
+        network = self.contracts.network
+        extensions = self.attester.receipt(stake, f"{self.links.api}/trade#{hex_of(stake.bet_hash)}", network)
         if extensions:
             body.extensions = extensions
-        headers = x402.settled_headers(hex_of(stake.tx), stake.wallet, self._attester.network, extensions)
+        headers = x402.settled_headers(hex_of(stake.tx), stake.wallet, network, extensions)
         return json_response(body, headers=headers)
 
     def simulated(self, order: Order, *, now: int, balance: int | None) -> web.Response:
-        """Answer with a simulated receipt. `now`: the chain's clock. `balance`: the wallet's balance, or None if it
-        cannot be read."""
-        ahead = projection.project_quote(order.market, order.outcome, order.got, now=now, balance=balance)
+        """Answer with a simulated receipt. `now`: the chain's clock. `balance`: None if it cannot be read."""
+        ahead = project_quote(order.market, order.outcome, order.got, now=now, balance=balance)
         simulated = AgentTradeReceipt(
             **times(order.market),
             **ahead.fields(),
@@ -183,4 +164,4 @@ class TradeAnswers:
             proof_url=None,
             recorded_at=now_iso(),
         )
-        return json_response(TradeBody(meta=meta(self._links), replay=False, receipt=simulated))
+        return json_response(TradeBody(meta=meta(self.links), replay=False, receipt=simulated))

@@ -1,22 +1,28 @@
-"""Orders of bets, all checks of an order before payment, and the price locks of quotes."""
+"""Orders, their checks before payment, the price locks of quotes, and the rate limits of trades.
+
+A challenge, its paid retry and the receipt count as one trade.
+"""
 
 from __future__ import annotations
 
-import secrets
+from collections.abc import Awaitable
 from dataclasses import dataclass
 from datetime import datetime
 
+from aiohttp import web
+from limits import parse
+
 from api.agent.chain import AgentContracts
-from api.agent.errors import problem
+from api.agent.errors import free_connection, problem, storage
 from api.agent.facts import ListedMarket, MarketsSnapshot
+from api.agent.index import AgentParts
 from api.agent.requests import MIN_SIZE, TradeRequest
-from api.agent.storage import free_connection, storage
-from api.agent.switch import Trading
-from api.agent.trade.rates import AGAIN_SECONDS
 from api.head import chain_now
+from api.limits import RateLimits, caller_ip
 from api.problems import Problem
 from core.agent.bet import ZERO_ADDRESS, Bet, bet_hash
 from core.agent.book import MAX_STAKE, Book, Quote
+from core.config import Settings
 from core.db.engine import Connection, ConnectionPool
 from core.hexadecimal import bytes_of, hex_of
 from core.money import USD, decimal_text, json_number
@@ -25,11 +31,23 @@ LOCK_SECONDS = 60
 SIMPLE_MAX = 10 * USD
 MAX_POINTS = 40 * 10**16  # wad: what one trade may move the price by
 
+TRADE_RATE = parse("10/minute")
+# The advised pause before a retry: following it stays within that rate.
+AGAIN_SECONDS = 7
+# For all wallets of one address, since each call may cost two RPC requests. Thirty wallets behind one address can make
+# all of their ten bets; the paid retry of a challenge counts with it, as for the wallet.
+EACH_ADDRESS = parse("300/minute")
+# For every call of one wallet by one caller, also behind a proxy on this machine: only the database shows whether a
+# call counts as a trade. Wide enough to poll for a receipt.
+EACH_WALLET = parse("120/minute")
+ONCE_A_PAIR = parse("1/2 minutes")
+_TOO_MANY = "A wallet may trade 10 times a minute."
+
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """A requested bet with the terms on which it would settle. `hash`: the public id of the trade. `got`: the book's
-    current quote for the bet."""
+    """A requested bet with the terms on which it would settle. `hash`: the trade's public id. `got`: the current
+    quote."""
 
     request: TradeRequest
     market: ListedMarket
@@ -39,81 +57,69 @@ class Order:
     hash: bytes
 
     @property
-    def wallet(self) -> str:
-        return self.bet.wallet
-
-    @property
     def resource_hash(self) -> str:
         return hex_of(self.hash)
 
 
-class OrderEntry:
-    """The maker of orders. It turns a request into the bet that the payer signs."""
+def order_for(contracts: AgentContracts, trade: TradeRequest, market: ListedMarket, key_hash: bytes) -> Order | None:
+    """Return the order for a request, acceptable or not; None if the market has no such side."""
+    outcome = market.outcome(trade.side)
+    if outcome is None:
+        return None
+    got = market.book.quote(outcome, trade.size)
+    bet = Bet(
+        market_id=market.key,
+        outcome=outcome,
+        amount=trade.size,
+        min_shares=trade.required_shares(got.net),
+        wallet=trade.wallet,
+        idem_hash=key_hash,
+        builder=trade.builder or ZERO_ADDRESS,
+        ref=(trade.ref or "").encode().ljust(32, b"\0"),
+    )
+    return Order(trade, market, outcome, got, bet, bet_hash(bet, contracts.chain_id, contracts.settlement.address))
 
-    def __init__(self, pool: ConnectionPool, contracts: AgentContracts, switch: Trading) -> None:
-        self._pool = pool
-        self._contracts = contracts
-        self._switch = switch
 
-    def order(self, trade: TradeRequest, market: ListedMarket, key_hash: bytes) -> Order | None:
-        """Return the order for a request, even if the order cannot be accepted. Return None if the market has no such
-        side."""
-        outcome = market.outcome(trade.side)
-        if outcome is None:
-            return None
-        got = market.book.quote(outcome, trade.size)
-        bet = Bet(
-            market_id=market.key,
-            outcome=outcome,
-            amount=trade.size,
-            min_shares=trade.required_shares(got.net),
-            wallet=trade.wallet,
-            idem_hash=key_hash,
-            builder=trade.builder or ZERO_ADDRESS,
-            ref=(trade.ref or "").encode().ljust(32, b"\0"),
+async def check_order(
+    parts: AgentParts, trade: TradeRequest, market: ListedMarket, order: Order | None, snapshot: MarketsSnapshot
+) -> Order:
+    """Return the order if it passes all checks, which run in the documented order; otherwise raise the refusal."""
+    if (reason := parts.switch.why_off(snapshot)) is not None:
+        raise problem("platform_paused", reason, retry_after=AGAIN_SECONDS)
+    check_open(market, chain_now(snapshot.now))
+    if order is None:
+        raise no_such_side(market, trade.side)
+    if trade.size > SIMPLE_MAX:
+        await _check_lock(parts.context.pool, order)
+    if order.got.shares < order.bet.min_shares:
+        raise problem(
+            "slippage_exceeded",
+            f"The bet would get {decimal_text(order.got.shares)} shares now; your limits require "
+            f"{decimal_text(order.bet.min_shares)}.",
         )
-        hashed = bet_hash(bet, self._contracts.chain_id, self._contracts.settlement.address)
-        return Order(trade, market, outcome, got, bet, hashed)
+    check_impact(market, order.outcome, order.got)
+    return order
 
-    async def check(
-        self, trade: TradeRequest, market: ListedMarket, order: Order | None, snapshot: MarketsSnapshot
-    ) -> Order:
-        """Return the order if it passes all checks; otherwise raise the refusal. The checks run in the documented
-        order."""
-        if (reason := self._switch.why_off(snapshot)) is not None:
-            raise problem("platform_paused", reason, retry_after=AGAIN_SECONDS)
-        check_open(market, chain_now(snapshot.now))
-        if order is None:
-            raise no_such_side(market, trade.side)
-        if trade.size > SIMPLE_MAX:
-            await self._check_lock(order)
-        if order.got.shares < order.bet.min_shares:
-            raise problem(
-                "slippage_exceeded",
-                f"The bet would get {decimal_text(order.got.shares)} shares now; your limits require "
-                f"{decimal_text(order.bet.min_shares)}.",
-            )
-        check_impact(market, order.outcome, order.got)
-        return order
 
-    async def _check_lock(self, order: Order) -> None:
-        trade = order.request
-        if trade.quote_id is None or (trade.min_shares is None and trade.max_price_cents is None):
-            raise problem(
-                "quote_required",
-                "A bet above 10 USD needs quoteId, and minSharesOut or maxPriceCents with it.",
-            )
-        async with storage("The price locks"), free_connection(self._pool) as connection:
-            lock = await find_lock(connection, trade.quote_id)
-        if lock is None:
-            raise problem("quote_mismatch", "There is no such quote.")
-        if (lock.market_key, lock.outcome, lock.amount) != (order.market.key, order.outcome, trade.size):
-            raise problem("quote_mismatch", "The quote is for another market, side or size.")
-        mine = (bytes_of(trade.wallet), order.bet.idem_hash)
-        if lock.wallet is not None and (lock.wallet, lock.idem_hash) != mine:
-            raise problem("quote_mismatch", "The quote was used for another trade.")
-        if lock.expired:
-            raise problem("quote_expired", "The quote is older than 60 seconds.")
+async def _check_lock(pool: ConnectionPool, order: Order) -> None:
+    trade = order.request
+    if trade.quote_id is None or (trade.min_shares is None and trade.max_price_cents is None):
+        raise problem("quote_required", "A bet above 10 USD needs quoteId and either minSharesOut or maxPriceCents.")
+    async with storage("The price locks"), free_connection(pool) as connection:
+        row = await connection.fetch_one(
+            "SELECT market_id, outcome, amount, expires_at <= now(), wallet, idem_hash FROM agent_quote"
+            " WHERE quote_id = %s",
+            (trade.quote_id,),
+        )
+    if row is None:
+        raise problem("quote_mismatch", "There is no such quote.")
+    market_key, outcome, amount, is_expired, wallet, idem_hash = row
+    if (market_key, outcome, amount) != (order.market.key, order.outcome, trade.size):
+        raise problem("quote_mismatch", "The quote is for another market, side or size.")
+    if wallet is not None and (wallet, idem_hash) != (bytes_of(trade.wallet), order.bet.idem_hash):
+        raise problem("quote_mismatch", "The quote was used for another trade.")
+    if is_expired:
+        raise problem("quote_expired", "The quote is older than 60 seconds.")
 
 
 def check_open(market: ListedMarket, now: int) -> None:
@@ -121,7 +127,7 @@ def check_open(market: ListedMarket, now: int) -> None:
     if market.opens_later(now):
         raise problem("market_closed", f"Market {market.id} is not open yet.")
     if market.status(now) != "open":
-        raise problem("market_closed", f"Market {market.id} is {market.status(now)}; it takes no bets.")
+        raise problem("market_closed", f"Market {market.id} is {market.status(now)} and accepts no bets.")
     if not market.supported:
         raise problem("unsupported_market", f"Market {market.id} cannot be settled by this service on Base.")
 
@@ -135,7 +141,7 @@ def side_of(market: ListedMarket, side: str) -> int:
 
 def no_such_side(market: ListedMarket, side: str) -> Problem:
     keys = ", ".join(each.key for each in market.outcomes)
-    return problem("invalid_side", f"Market {market.id} has no side {side!r}; it has {keys}.")
+    return problem("invalid_side", f"Market {market.id} has no side {side!r}; its sides are {keys}.")
 
 
 def check_impact(market: ListedMarket, outcome: int, got: Quote) -> None:
@@ -143,10 +149,7 @@ def check_impact(market: ListedMarket, outcome: int, got: Quote) -> None:
     room = market.book.room(outcome, market.pot_cap)
     if got.amount > room:
         side = market.outcomes[outcome].key
-        limit, why = (
-            "pot_cap",
-            f"The side {side} takes {decimal_text(room)} USDC more; each side has its own limit.",
-        )
+        limit, why = "pot_cap", f"The side {side} has room for {decimal_text(room)} USDC; each side has its own limit."
     elif got.price_after - got.price_before > MAX_POINTS:
         limit, why = "price", "This bet alone would move the price by more than 40 points."
     else:
@@ -164,8 +167,7 @@ def largest_size(market: ListedMarket, outcome: int) -> int:
 
 
 def max_unmoving(book: Book, outcome: int) -> int:
-    """Return the largest stake that moves the price by no more than one trade may move it. A larger stake always moves
-    the price further."""
+    """Return the largest stake that moves the price by at most MAX_POINTS; larger ones always move it further."""
     least, most = 0, MAX_STAKE
     while least < most:
         middle = (least + most + 1) // 2
@@ -180,55 +182,80 @@ def max_unmoving(book: Book, outcome: int) -> int:
 # ---------------------------------------------------------------- price locks
 
 
-@dataclass(frozen=True, slots=True)
-class Lock:
-    """A stored price lock. `expired`: whether the lock has expired by the database's clock."""
-
-    market_key: bytes
-    outcome: int
-    amount: int
-    expired: bool
-    wallet: bytes | None
-    idem_hash: bytes | None
-
-
-def new_quote_id() -> str:
-    return f"q_{secrets.token_hex(16)}"
-
-
 async def save_lock(
     connection: Connection, quote_id: str, market_key: bytes, outcome: int, amount: int, seconds: int
 ) -> datetime:
-    """Store a lock for `seconds` and return when it expires."""
-    cursor = await connection.execute(
+    expires_at: datetime = await connection.fetch_value(
         "INSERT INTO agent_quote (quote_id, market_id, outcome, amount, expires_at) "
         "VALUES (%s, %s, %s, %s, now() + make_interval(secs => %s)) RETURNING expires_at",
         (quote_id, market_key, outcome, amount, seconds),
     )
-    row = await cursor.fetchone()
-    assert row is not None
-    expires_at: datetime = row[0]
     return expires_at
-
-
-async def find_lock(connection: Connection, quote_id: str) -> Lock | None:
-    cursor = await connection.execute(
-        "SELECT market_id, outcome, amount, expires_at <= now(), wallet, idem_hash "
-        "FROM agent_quote WHERE quote_id = %s",
-        (quote_id,),
-    )
-    row = await cursor.fetchone()
-    if row is None:
-        return None
-    return Lock(row[0], row[1], int(row[2]), *row[3:])
 
 
 async def use_lock(connection: Connection, quote_id: str, wallet: bytes, idem_hash: bytes) -> None:
     """Bind a price lock to a trade. Refuse the trade if the lock was used for another one."""
-    cursor = await connection.execute(
+    bound = await connection.fetch_one(
         "UPDATE agent_quote SET wallet = %s, idem_hash = %s WHERE quote_id = %s "
         "AND (wallet IS NULL OR (wallet = %s AND idem_hash = %s)) RETURNING quote_id",
         (wallet, idem_hash, quote_id, wallet, idem_hash),
     )
-    if await cursor.fetchone() is None:
+    if bound is None:
         raise problem("quote_mismatch", "The quote was used for another trade.")
+
+
+# ---------------------------------------------------------------- rate limits
+
+
+class TradeRates:
+    """Counts trades by address, wallet and caller in the shared limit storage."""
+
+    def __init__(self, limits: RateLimits, settings: Settings) -> None:
+        self._limits = limits
+        self._settings = settings
+
+    async def count_call(self, request: web.Request, trade: TradeRequest, *, paid: bool) -> bool:
+        """Count a call before any database query. Return whether it also counts as a trade. The first payment after a
+        challenge does not, since the challenge was counted. `paid`: whether the call carries a payment, not checked
+        yet."""
+        caller = self._caller(request, trade)
+        await self._limits.take(EACH_WALLET, "agent-wallet", caller, "A wallet may call 120 times a minute.")
+        challenged = paid and not await _succeeds(self._limits.check(ONCE_A_PAIR, "agent-challenge", _pair(trade), ""))
+        if challenged and await self._counts("agent-paid", trade):
+            return False
+        address, message = caller_ip(request, self._settings), "One address may trade 300 times a minute."
+        await self._limits.take_external(EACH_ADDRESS, "agent-address", address, message)
+        return True
+
+    async def count_trade(self, request: web.Request, trade: TradeRequest, *, paid: bool, settled: bool) -> None:
+        """Count a trade by wallet and caller, so that a stranger cannot use up a wallet's limit. `settled`: whether the
+        call only fetches a receipt; the first is counted with its bet. Do not call this for a trade in flight: our own
+        response asks its caller to repeat the request."""
+        if settled and await self._counts("agent-receipt", trade):
+            return
+        await self._limits.take(TRADE_RATE, "agent-trade", self._caller(request, trade), _TOO_MANY)
+        if not paid:
+            await self._counts("agent-challenge", trade)
+
+    async def count_payment(self, trade: TradeRequest) -> None:
+        """Count a call with an unused payment, by wallet alone."""
+        await self._limits.take(TRADE_RATE, "agent-trade-paid", trade.wallet, _TOO_MANY)
+
+    def _caller(self, request: web.Request, trade: TradeRequest) -> str:
+        return f"{trade.wallet}|{caller_ip(request, self._settings)}"
+
+    async def _counts(self, rule: str, trade: TradeRequest) -> bool:
+        """Count a wallet and key under a rule. Return False if the pair was already counted."""
+        return await _succeeds(self._limits.take(ONCE_A_PAIR, rule, _pair(trade), ""))
+
+
+async def _succeeds(check: Awaitable[None]) -> bool:
+    try:
+        await check
+    except Problem:
+        return False
+    return True
+
+
+def _pair(trade: TradeRequest) -> str:
+    return f"{trade.wallet}|{trade.idem_key}"

@@ -2,7 +2,7 @@
 
 A trade is accepted once its payment is recorded. It has landed once the index shows its result, no matter who sent it:
 a stake, or a payment to refund. The receipt of a landed trade calls it settled, which is the specification's term.
-While a payment may still be taken, no answer asks for another one: the answer is the receipt, or says that the outcome
+While a payment may still be taken, no response asks for another one: it has the receipt, or says that the outcome
 is not known yet.
 
 If the token reports a payment as used while its key has settled nothing, the payment reached the contract without us.
@@ -13,24 +13,23 @@ payer.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any, NoReturn
 
 from aiohttp import web
-from sqlalchemy.ext.asyncio import AsyncConnection
 
 from api.agent.chain import AgentContracts, PaymentFacts
-from api.agent.facts import Arrival, ArrivalState, BookTotals, ListedMarket, Stake, key_from_name
+from api.agent.errors import free_connection, storage
+from api.agent.facts import Arrival, BookTotals, ListedMarket, Stake, key_from_name
 from api.agent.index import AgentIndex
 from api.agent.notices.endpoints import add_callback
 from api.agent.requests import TradeRequest
-from api.agent.rows import read_arrival, read_by_key, read_by_nonce, read_totals
-from api.agent.storage import free_connection, storage
+from api.agent.rows import STAKE_COLUMNS, read_arrival, read_by_nonce, stake_of
 from api.agent.trade import refusals as trade_refusals
 from api.agent.trade.answers import TradeAnswers
 from api.agent.trade.orders import use_lock
-from api.agent.trade.payment import form_of
+from api.agent.trade.x402 import form_of
 from api.context import Context
 from api.database import DATABASE_ERRORS
 from api.payments.attempts import Attempt, Attempts, BetKey, Funds
@@ -58,25 +57,49 @@ ATTEMPTS = Attempts(
     key_is_bet=False,
 )
 
+# The stake of a key, with each outcome's totals right after it: the current totals minus those of the later stakes. So
+# the totals are always the same, and for a new stake none of the market's past is read. A second payment of a key is
+# refunded; the key's stake comes before it.
+_LANDED = f"""
+SELECT {", ".join(f"s.{name}" for name in STAKE_COLUMNS)}, (
+    SELECT array_agg(ARRAY[o.outcome, o.net - l.net, o.shares - l.shares, o.excess - l.excess, o.stakes - l.stakes])
+    FROM agent_outcome o CROSS JOIN LATERAL (
+        SELECT coalesce(sum(amount - fee), 0) AS net, coalesce(sum(shares), 0) AS shares,
+            coalesce(sum(greatest(shares - (amount - fee), 0)), 0) AS excess, count(*) AS stakes
+        FROM agent_stake WHERE market_id = o.market_id AND outcome = o.outcome AND ordinal > s.ordinal
+    ) l WHERE o.market_id = s.market_id AND s.outcome IS NOT NULL
+) AS totals
+FROM agent_stake s WHERE s.wallet = %(wallet)s AND s.idem_hash = %(idem_hash)s ORDER BY s.outcome IS NULL LIMIT 1
+"""  # noqa: S608 - constants only
+# The same trade under another key that began within the last minute and is not known to have ended. The index may show
+# its stake before the relayer has recorded that its transaction was mined.
+_DUPLICATE = f"""(
+    SELECT t.bet_hash FROM agent_trade t JOIN outbox_intent i ON i.id = t.intent_id
+    WHERE t.wallet = %(wallet)s AND t.market_id = %(market_id)s AND t.outcome = %(outcome)s AND t.amount = %(amount)s
+        AND t.idem_hash <> %(idem_hash)s AND t.created_at > now() - interval '{GUARD_SECONDS} seconds'
+        AND i.state IN ('queued', 'signed', 'sent')
+        AND NOT EXISTS (SELECT 1 FROM agent_stake s WHERE s.wallet = t.wallet AND s.idem_hash = t.idem_hash) LIMIT 1
+)"""  # noqa: S608 - constants only
 _PREVIOUS = f"""
-SELECT ARRAY(SELECT nonce FROM agent_authorization WHERE wallet = %(wallet)s AND idem_hash = %(idem_hash)s
+SELECT s.*, ARRAY(SELECT nonce FROM agent_authorization WHERE wallet = %(wallet)s AND idem_hash = %(idem_hash)s
         ORDER BY brought_at DESC LIMIT {MAX_NONCES}),
     (SELECT bet_hash FROM agent_authorization WHERE wallet = %(wallet)s AND nonce = %(nonce)s),
-    {ATTEMPTS.columns}
-FROM (VALUES (%(wallet)s::bytea, %(idem_hash)s::bytea)) AS k (wallet, idem_hash)
-LEFT JOIN agent_trade b USING (wallet, idem_hash) LEFT JOIN outbox_intent i ON i.id = b.intent_id
+    {_DUPLICATE}, {ATTEMPTS.columns}
+FROM (VALUES (%(wallet)s::bytea, %(idem_hash)s::bytea)) AS k (wallet, idem_hash) LEFT JOIN LATERAL ({_LANDED}) s ON true
+LEFT JOIN agent_trade b ON b.wallet = k.wallet AND b.idem_hash = k.idem_hash
+LEFT JOIN outbox_intent i ON i.id = b.intent_id
 """  # noqa: S608 - constants only
 # The update changes nothing; it returns the row that was there before.
-_RECORD = b"""
+_RECORD = f"""
 INSERT INTO agent_authorization AS known (wallet, nonce, bet_hash, idem_hash, amount, arguments)
-VALUES (%s, %s, %s, %s, %s, %s) ON CONFLICT (wallet, nonce) DO UPDATE SET bet_hash = known.bet_hash RETURNING bet_hash
-"""
+VALUES (%(wallet)s, %(nonce)s, %(bet_hash)s, %(idem_hash)s, %(amount)s, %(arguments)s)
+ON CONFLICT (wallet, nonce) DO UPDATE SET bet_hash = known.bet_hash RETURNING bet_hash, {_DUPLICATE}
+"""  # noqa: S608 - constants only
 
 
 @dataclass(frozen=True, slots=True)
 class LandedBet:
-    """The stake that settled under a key. `totals`: the totals of each outcome right after the stake, or None for a
-    payment to refund."""
+    """The stake that settled under a key, with the outcomes' totals right after it, or None for a payment to refund."""
 
     stake: Stake
     totals: BookTotals | None
@@ -84,18 +107,15 @@ class LandedBet:
 
 @dataclass(frozen=True, slots=True)
 class PreviousTrade:
-    """The earlier calls of a key: the stake that settled under it, or else its last attempt and the nonces of all its
-    authorizations. `paid_for`: the bet that the payment of this call was first sent for, or None if the payment was not
-    sent before."""
+    """The earlier calls of a key: the stake that settled under it, or else its last attempt and the nonces of its
+    newest authorizations, each of which may have been used. `paid_for`: the hash of the bet that this call's payment
+    was first sent for, if it was sent before. `duplicate`: the hash of the same bet in flight under another key."""
 
-    landed: LandedBet | None
-    attempt: Attempt | None = None
+    landed: LandedBet | None = None
     nonces: tuple[bytes, ...] = ()
     paid_for: bytes | None = None
-
-    @property
-    def attempts(self) -> int:
-        return 0 if self.attempt is None else self.attempt.number
+    duplicate: bytes | None = None
+    attempt: Attempt | None = None
 
     @property
     def in_flight(self) -> bool:
@@ -123,15 +143,7 @@ def check_same(attempt: Attempt | None, trade: TradeRequest, market: ListedMarke
 
 
 class TradeOutcomes:
-    """The outcomes of trades, as the answers to their payers."""
-
-    def __init__(
-        self,
-        context: Context,
-        contracts: AgentContracts,
-        index: AgentIndex,
-        answers: TradeAnswers,
-    ) -> None:
+    def __init__(self, context: Context, contracts: AgentContracts, index: AgentIndex, answers: TradeAnswers) -> None:
         self._contracts = contracts
         self._primary = context.primary  # answers about money must include what was just written
         self._pool = context.pool
@@ -140,25 +152,35 @@ class TradeOutcomes:
         self._finality_blocks = context.settings.chain("base").finality_blocks
         self._answers = answers
 
-    async def previous(self, trade: TradeRequest, key: BetKey, payment: Authorization | None) -> PreviousTrade:
-        """Return the earlier calls of the key, even if this request is for another bet."""
-        async with storage("The trade records"), self._primary.connect() as connection:
-            landed = await _read_landed(connection, trade)
-        if landed is not None:
-            return PreviousTrade(landed)
+    async def previous(
+        self, trade: TradeRequest, key: BetKey, payment: Authorization | None, market: ListedMarket | None
+    ) -> PreviousTrade:
+        values = {
+            **key.values,
+            "nonce": None if payment is None else payment.nonce,
+            "market_id": None if market is None else market.key,
+            "outcome": None if market is None else market.outcome(trade.side),
+            "amount": trade.size,
+        }
         async with storage("The trade records"), free_connection(self._pool) as connection:
-            nonce = None if payment is None else payment.nonce
-            return PreviousTrade(None, *await read_previous(connection, key, nonce))
+            row = await connection.fetch_one(_PREVIOUS.encode(), values, prepare=True)
+        assert row is not None
+        nonces, paid_for, duplicate, *attempt = row[len(STAKE_COLUMNS) + 1 :]
+        if (landed := _landed_of(row)) is not None:
+            return PreviousTrade(landed, paid_for=paid_for)
+        return PreviousTrade(None, tuple(nonces), paid_for, duplicate, ATTEMPTS.from_row(attempt))
 
     async def landed(self, trade: TradeRequest) -> LandedBet | None:
-        """Return the stake or refund that the index shows under the key. Return None if there is none or if the index
-        cannot be read."""
+        """Return the stake or refund that the index shows under the key; None if there is none or the index cannot be
+        read."""
+        key = {"wallet": bytes_of(trade.wallet), "idem_hash": idem_hash(trade.idem_key)}
         try:
-            async with asyncio.timeout(INDEX_WAIT_SECONDS), self._primary.connect() as connection:
-                return await _read_landed(connection, trade)
+            async with asyncio.timeout(INDEX_WAIT_SECONDS), self._pool.connection() as connection:
+                row = await connection.fetch_one(_LANDED.encode(), key, prepare=True)
         except DATABASE_ERRORS as error:
             log.warning("failed to read a settled trade", action="agent.no_database", why=error)
             return None
+        return None if row is None else _landed_of(row)
 
     async def wait_for_receipt(
         self,
@@ -169,8 +191,8 @@ class TradeOutcomes:
         replay: bool = True,
         kit: Mapping[str, Any] | None = None,
     ) -> web.StreamResponse:
-        """Wait until the index has `block`, since which the stake is on the chain, and answer with the receipt. Refuse
-        as not known yet if the index does not show the stake in time."""
+        """Answer with the receipt as soon as the index has `block`, which has the stake. Report an unknown outcome if
+        the index does not show the stake in time."""
         await self._index.wait_for_block(block, INDEX_WAIT_SECONDS)
         landed = await self.landed(trade)
         if landed is None:
@@ -186,8 +208,8 @@ class TradeOutcomes:
         kit: Mapping[str, Any] | None = None,
         named: ListedMarket | None = None,
     ) -> web.Response:
-        """Answer with the receipt of the stake that settled under the key; raise 409 if the stake was a different
-        trade. `named`: the request's market, if already known."""
+        """Answer with the receipt of a key's stake; raise 409 if the stake was a different trade. `named`: the
+        request's market, if known."""
         stake = landed.stake
         named = await self._index.market(trade.market_id) if named is None else named
         if named is not None and not _same(trade, named, stake):
@@ -195,35 +217,32 @@ class TradeOutcomes:
         market = (await self._index.markets((stake.market_key,)))[stake.market_key]
         return self._answers.settled(market, stake, landed.totals, replay=replay, kit=kit)
 
-    # ------------------------------------------------------------ payments that reached the contract without us
-
     async def account_for(self, wallet: str, amount: int, nonces: tuple[bytes, ...], facts: PaymentFacts) -> None:
-        """Raise the outcome of an earlier payment of this key that was used since. If all earlier payments were
-        cancelled, raise nothing, so that the caller may ask for another payment."""
+        """Raise the outcome of an earlier payment of this key that was used since. If all were cancelled, raise
+        nothing, so that the caller may ask for another payment."""
         for nonce in nonces:
             if facts.was_used_elsewhere(nonce):
                 arrival, is_final = await self._read(wallet, nonce, facts.block)
-                if arrival is None or arrival.state is not ArrivalState.CANCELED:
+                if arrival is None or not arrival.cancelled:
                     self._refuse(arrival, amount, is_final=is_final)
 
     async def used(self, payment: Authorization, amount: int, facts: PaymentFacts, *, fault: str | None) -> Stake:
-        """Return the stake that a used authorization was booked as. If it was not booked, raise its outcome. `fault`:
-        why the authorization does not pay for this bet of `amount`."""
+        """Return the stake that a used authorization was booked as, or raise its outcome. `fault`: why the
+        authorization does not pay for this bet."""
         if payment.nonce in facts.booked:
             return await self._booked(payment, facts.block)
         arrival, is_final = await self._read(payment.payer, payment.nonce, facts.block)
         if arrival is not None and arrival.value is not None and form_of(payment) is Form.RECEIVE:
             # Only the contract takes it in this form, and books it in the same call: in a block after the one read.
             return await self._booked(payment, arrival.block)
-        if arrival is not None and arrival.state is ArrivalState.CANCELED:
+        if arrival is not None and arrival.cancelled:
             raise trade_refusals.cancelled(arrival.tx)
         if fault is not None and is_final and arrival is not None and arrival.value is not None:
             raise trade_refusals.other_use(fault, arrival.tx)
         self._refuse(arrival, amount, is_final=is_final)
 
     def _refuse(self, arrival: Arrival | None, amount: int, *, is_final: bool) -> NoReturn:
-        """Raise the refusal for a payment that was not cancelled, from what the index shows. The index holds only
-        payments to us."""
+        """Refuse a payment that was not cancelled, by what the index shows. The index holds only payments to us."""
         if arrival is None:
             raise trade_refusals.payment_not_indexed()
         if arrival.value is None:
@@ -233,7 +252,7 @@ class TradeOutcomes:
         raise trade_refusals.not_booked_yet(arrival.value, arrival.tx)
 
     async def _booked(self, payment: Authorization, block: int) -> Stake:
-        """Wait until the index shows the stake of a booked authorization, and return the stake."""
+        """Wait for the stake of a booked authorization in the index."""
         await self._index.wait_for_block(block, INDEX_WAIT_SECONDS)
         async with storage("The payment records"), self._primary.connect() as connection:
             stake = await read_by_nonce(connection, payment.payer, payment.nonce)
@@ -242,8 +261,7 @@ class TradeOutcomes:
         return stake
 
     async def _read(self, payer: str, nonce: bytes, block: int) -> tuple[Arrival | None, bool]:
-        """Wait until the index has this block. Return the state of an authorization in the index, and whether the state
-        is final."""
+        """Return an authorization's state in the index at `block`, and whether the state is final."""
         await self._index.wait_for_block(block, INDEX_WAIT_SECONDS)
         async with storage("The payment records"), self._primary.connect() as connection:
             arrival = await read_arrival(
@@ -262,73 +280,46 @@ def _same(trade: TradeRequest, named: ListedMarket, stake: Stake) -> bool:
     return stake.outcome is None or (named.outcome(trade.side), trade.builder) == (stake.outcome, stake.builder)
 
 
-async def _read_landed(connection: AsyncConnection, trade: TradeRequest) -> LandedBet | None:
-    stake = await read_by_key(connection, trade.wallet, idem_hash(trade.idem_key))
-    return None if stake is None else LandedBet(stake, await read_totals(connection, stake))
-
-
-# ---------------------------------------------------------------- accepted payments
+def _landed_of(row: Sequence[Any]) -> LandedBet | None:
+    *stake, totals = row[: len(STAKE_COLUMNS) + 1]
+    if stake[0] is None:
+        return None
+    by_outcome = {
+        int(outcome): (int(net), int(shares), int(excess), int(bets))
+        for outcome, net, shares, excess, bets in totals or ()
+    }
+    return LandedBet(stake_of(stake), by_outcome or None)
 
 
 def bet_key(chain_id: int, wallet: str, idem_hash: bytes) -> BetKey:
-    """Return the bet key in the table `agent_trade` for a wallet's idempotency key."""
     return BetKey({"wallet": bytes_of(wallet), "idem_hash": idem_hash}, f"agent:{chain_id}:{wallet}:{idem_hash.hex()}")
-
-
-async def read_previous(
-    connection: Connection, key: BetKey, nonce: bytes | None
-) -> tuple[Attempt | None, tuple[bytes, ...], bytes | None]:
-    """Return the last attempt of a key, the nonces of all authorizations sent under the key, and the bet that pays with
-    `nonce`.
-
-    The nonces are sorted newest first; all are returned, since each authorization may have been used. The last value is
-    the hash of the bet that the authorization with `nonce` was first sent for, or None.
-    """
-    row = await connection.fetch_one(_PREVIOUS.encode(), {**key.values, "nonce": nonce}, prepare=True)
-    assert row is not None
-    nonces, paid_for, *attempt = row
-    return ATTEMPTS.from_row(attempt), tuple(nonces), paid_for
-
-
-async def check_duplicate(connection: Connection, trade: Bet) -> None:
-    """Refuse a trade if the same trade began under another key within the last minute and is not known to have ended.
-    The index may show the stake of that other trade before the relayer has recorded that its transaction was mined."""
-    cursor = await connection.execute(
-        "SELECT t.bet_hash FROM agent_trade t JOIN outbox_intent i ON i.id = t.intent_id "
-        "WHERE t.wallet = %s AND t.market_id = %s AND t.outcome = %s AND t.amount = %s AND t.idem_hash <> %s "
-        "AND t.created_at > now() - make_interval(secs => %s) AND i.state IN ('queued', 'signed', 'sent') "
-        "AND NOT EXISTS (SELECT 1 FROM agent_stake s WHERE s.wallet = t.wallet AND s.idem_hash = t.idem_hash) LIMIT 1",
-        (
-            bytes_of(trade.wallet),
-            trade.market_id,
-            trade.outcome,
-            trade.amount,
-            trade.idem_hash,
-            GUARD_SECONDS,
-        ),
-    )
-    row = await cursor.fetchone()
-    if row is not None:
-        raise trade_refusals.duplicate_in_flight(row[0])
 
 
 async def record_authorization(
     connection: Connection, bet: Bet, bet_hash: bytes, signed: SignedCall, callback_url: str | None
-) -> None:
+) -> bytes | None:
     """Record which bet an authorization pays for. Refuse the authorization if it was recorded for another bet before.
+    Return the hash of a duplicate of the bet that is in flight under another key, or None.
 
     A failed transaction makes its authorization public, so the authorization pays for the bet it was first sent for, or
     for nothing. If the payment reaches the contract without us, the keeper books the payment by this row alone.
     """
-    wallet = bytes_of(bet.wallet)
-    arguments = signed.call.data[4:]  # what follows the selector is the same for `settle` and the keeper's `credit`
-    values = (wallet, signed.authorization.nonce, bet_hash, bet.idem_hash, bet.amount, arguments)
-    row = await connection.fetch_one(_RECORD, values, prepare=True)
+    values: dict[str, Any] = {
+        **asdict(bet),
+        "wallet": bytes_of(bet.wallet),
+        "nonce": signed.authorization.nonce,
+        "bet_hash": bet_hash,
+        "arguments": signed.call.data[4:],  # what follows the selector is the same for `settle` and `credit`
+    }
+    row = await connection.fetch_one(_RECORD.encode(), values, prepare=True)
     assert row is not None
-    if row[0] != bet_hash:
+    recorded_for: bytes = row[0]
+    duplicate: bytes | None = row[1]
+    if recorded_for != bet_hash:
         raise trade_refusals.authorization_taken()
     if callback_url is not None:
-        await add_callback(connection, wallet, bet_hash, callback_url)
+        await add_callback(connection, values["wallet"], bet_hash, callback_url)
+    return duplicate
 
 
 async def add_attempt(
@@ -346,8 +337,9 @@ async def add_attempt(
     """Record the payment and enqueue its transaction, in the caller's database transaction; see `Attempts.add`."""
 
     async def check() -> None:
-        await record_authorization(connection, bet, bet_hash, signed, callback_url)
-        await check_duplicate(connection, bet)
+        duplicate = await record_authorization(connection, bet, bet_hash, signed, callback_url)
+        if duplicate is not None:
+            raise trade_refusals.duplicate_in_flight(duplicate)
         if quote_id is not None:
             await use_lock(connection, quote_id, bytes_of(bet.wallet), bet.idem_hash)
 

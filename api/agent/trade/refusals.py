@@ -1,7 +1,7 @@
 """The refusals of a trade, with all their texts.
 
 A payer whose authorization was used is asked for another payment only if the index shows the authorization as
-cancelled. While the outcome of the authorization is not known, the answer is retriable.
+cancelled. While the authorization's outcome is not known, the refusal is retriable.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Any
 
 from api.agent.errors import problem
 from api.agent.facts import Stake
-from api.agent.trade.rates import AGAIN_SECONDS
+from api.agent.trade.orders import AGAIN_SECONDS
 from api.problems import Problem
 from core.agent.book import MIN_STAKE
 from core.contracts.statuses import RefundReason
@@ -29,14 +29,12 @@ _MONEY_SAFE = "Your money is safe: send the same request again, and do not pay f
 _RETRY_LATER = "Send the same request again later. Wallets whose bets succeed are not limited."
 # How long to wait before retrying after a payment whose block is not final.
 FINALITY_SECONDS = 10
-# How long to wait when too many trades are being checked: a check takes less than a second.
-CROWDED_SECONDS = 2
 
 _REFUNDED_BECAUSE = {
     RefundReason.PAUSED: "stakes were paused",
     RefundReason.NOT_OPEN: "the market was not open yet",
     RefundReason.CLOSED: "the market had closed",
-    RefundReason.OUTCOME: "the market has no such outcome",
+    RefundReason.OUTCOME: "the market had no such outcome",
     RefundReason.AMOUNT: "its size was out of bounds",
     RefundReason.POT_FULL: "its side of the market was full",
     RefundReason.KEY_USED: "its idemKey had settled another payment",
@@ -47,19 +45,19 @@ _REFUNDED_BECAUSE = {
 
 
 def _retry(message: str, hint: str, seconds: int = AGAIN_SECONDS, tx_hash: str | None = None, **extra: Any) -> Problem:
-    """Return a 429 that says that the same request may succeed in `seconds`."""
+    """Say that the same request may succeed in `seconds`."""
     if tx_hash is not None:
         extra["txHash"] = tx_hash
     return problem("rate_limited", message, hint=hint, retry_after=seconds, **extra)
 
 
 def _money_safe(message: str, tx_hash: str | None) -> Problem:
-    """Return a 429 that says that the outcome of the payment is known once a block is final."""
+    """Say that the payment's outcome is known once a block is final."""
     return _retry(message, _MONEY_SAFE, FINALITY_SECONDS, tx_hash)
 
 
 def _paid(message: str, hint: str, *, moved: bool = True, **extra: Any) -> Problem:
-    """Return a final refusal of a payment. `moved`: whether the payment moved money."""
+    """Refuse a payment for good. `moved`: whether the payment moved money."""
     return problem("payment_invalid", message, hint=hint, moneyMoved=moved, **extra)
 
 
@@ -69,14 +67,10 @@ def unavailable(why: str) -> Problem:
 
 def no_market(name: str, *, paid: bool) -> Problem:
     """Refuse an unknown market. `paid`: whether the request has a payment that was never sent for any bet before."""
-    message = f"There is no market {name!r}."
     if not paid:
-        return problem("market_not_found", message)
-    return problem(
-        "market_not_found",
-        f"{message} If it was listed a moment ago, a chain reorganization has undone that.",
-        hint="Your payment was not sent: bet on another market.",
-    )
+        return problem("market_not_found", f"There is no market {name!r}.")
+    message = f"There is no market {name!r}; if it was listed a moment ago, a chain reorganization has undone that."
+    return problem("market_not_found", message, hint="Your payment was not sent: bet on another market.")
 
 
 def conflict(idem_key: str) -> Problem:
@@ -92,20 +86,12 @@ def authorization_taken() -> Problem:
 
 
 def duplicate_in_flight(first: bytes) -> Problem:
-    """Refuse a bet while the same bet is in flight under another key. `first`: the hash of that bet."""
+    """Refuse a bet while the same bet, with the hash `first`, is in flight under another key."""
     trade = hex_of(first)
     return _retry(
         "The same bet by this wallet is still settling under another idemKey.",
         f"Wait for trade {trade} to settle, or send this again after a minute to bet once more.",
         tradeId=trade,
-    )
-
-
-def too_many_checked() -> Problem:
-    return _retry(
-        "Too many trades are being checked at the moment, and this one was not.",
-        "Send the same request again; this does not affect a payment that was accepted before.",
-        CROWDED_SECONDS,
     )
 
 
@@ -118,20 +104,18 @@ def funds_reserved(amount: int) -> Problem:
 
 
 def settling(tx_hash: str | None = None, *, in_flight: bool = False) -> Problem:
-    """Report a trade whose outcome is not known yet. `tx_hash`: the hash of the trade's latest transaction, once it is
-    signed. `in_flight`: whether the trade is in flight. Repeated calls are then not counted (`rates`), so the client
-    may retry soon."""
+    """Report a trade whose outcome is not known yet. `tx_hash`: of its latest signed transaction. Repeated calls are
+    not counted while it is `in_flight`, so the client may retry soon."""
     seconds = 1 if in_flight else AGAIN_SECONDS
     hint = "Send the same request again shortly to fetch the receipt."
     return _retry("The trade with this idemKey is still settling.", hint, seconds, tx_hash)
 
 
 def closing() -> Problem:
-    """Refuse to answer yet. The market has closed by the clock, but the newest block read is older, and a later block
-    may have the stake."""
+    """Report an unknown outcome: the market has closed by the clock, but a block after the newest one read may have the
+    stake."""
     return _retry(
-        "The market's closing time has passed, but the newest block is older than that. The next block will show "
-        "whether this bet was placed in time.",
+        "The market's closing time has passed, but only the next block will show whether this bet was placed in time.",
         "Send the same request again in a few seconds, and do not pay for this bet again.",
     )
 
@@ -139,7 +123,7 @@ def closing() -> Problem:
 def unknown(tx_hash: str) -> Problem:
     return problem(
         "internal_error",
-        "The transaction was submitted, and its outcome is not recorded yet.",
+        "The transaction was submitted, but its outcome has not been recorded yet.",
         hint="Send the same request with the same idemKey to fetch the receipt; do not pay again.",
         txHash=tx_hash,
     )
@@ -158,40 +142,36 @@ def listing_undone(tx_hash: str | None) -> Problem:
 
 def payment_not_indexed() -> Problem:
     return _retry(
-        "The token reports this authorization as used, and the transaction that used it is not indexed yet.",
-        "Send the same request again, and do not pay for this bet again. If the answer stays the same while GET "
+        "The token reports this authorization as used, but the transaction that used it has not been indexed yet.",
+        "Send the same request again, and do not pay for this bet again. If the response stays the same while GET "
         "/health is ok, this wallet signed the same nonce for another recipient, who was paid.",
     )
 
 
 def unpaired(tx: bytes) -> Problem:
     message = (
-        "This authorization was used, and the token's log does not show its payment; the operator will investigate."
+        "This authorization was used, but the token's log does not show its payment; the operator will investigate."
     )
     return _money_safe(message, hex_of(tx))
 
 
 def not_booked_yet(value: int, tx: bytes) -> Problem:
     message = (
-        f"The payment of {decimal_text(value)} USDC reached the contract directly; it is booked once its block is "
+        f"The payment of {decimal_text(value)} USDC reached the contract directly; it will be booked once its block is "
         "final."
     )
     return _money_safe(message, hex_of(tx))
 
 
 def other_amount(value: int, amount: int, tx: bytes) -> Problem:
-    paid = f"This authorization paid {decimal_text(value)} USDC, and the bet is {decimal_text(amount)};"
+    paid = f"This authorization paid {decimal_text(value)} USDC, but the bet is {decimal_text(amount)} USDC;"
     if value < MIN_STAKE:
-        return _paid(
-            f"{paid} payments under {decimal_text(MIN_STAKE)} USDC are not booked and count as a gift.",
-            "It is not refunded. Another bet needs a fresh authorization and a fresh idemKey.",
-            txHash=hex_of(tx),
-        )
-    return _paid(
-        f"{paid} the payment is refunded to the wallet.",
-        "No action is needed: the refund goes to your wallet. Another bet needs a fresh idemKey.",
-        txHash=hex_of(tx),
-    )
+        paid = f"{paid} payments below {decimal_text(MIN_STAKE)} USDC are not booked and count as a gift."
+        hint = "The payment will not be refunded. Another bet needs a fresh authorization and a fresh idemKey."
+    else:
+        paid = f"{paid} the payment is being refunded to the wallet."
+        hint = "No action is needed: the refund goes to your wallet. Another bet needs a fresh idemKey."
+    return _paid(paid, hint, txHash=hex_of(tx))
 
 
 def other_use(why: str, tx: bytes) -> Problem:
@@ -204,18 +184,13 @@ def other_use(why: str, tx: bytes) -> Problem:
 
 
 def has_paid(stake: Stake) -> Problem:
-    """Refuse an authorization that has paid for another trade. `stake`: the stake that the authorization was booked
-    as."""
-    return _paid(
-        "This authorization has already paid for another trade.",
-        "No action is needed: GET /positions shows the position it paid for.",
-        tradeId=hex_of(stake.bet_hash),
-    )
+    """Refuse an authorization that was booked as the stake of another trade."""
+    message = "This authorization has already paid for another trade."
+    return _paid(message, "No action is needed: GET /positions shows that trade.", tradeId=hex_of(stake.bet_hash))
 
 
 def cancelled(tx: bytes) -> Problem:
-    """Refuse a cancelled authorization and ask for a fresh one. No other refusal of a used authorization asks for a
-    fresh one."""
+    """Refuse a cancelled authorization and ask for a fresh one, as no other refusal of a used authorization does."""
     return _paid(
         "This authorization was cancelled by its signer and can never pay.",
         "Sign a new authorization with a fresh nonce and send the trade again.",
@@ -227,7 +202,8 @@ def cancelled(tx: bytes) -> Problem:
 def refunded(stake: Stake) -> Problem:
     why = "it could no longer be staked" if stake.refund_reason is None else _REFUNDED_BECAUSE[stake.refund_reason]
     return _paid(
-        f"The payment of {decimal_text(stake.amount)} USDC reached the contract when {why}; it is refunded in full.",
+        f"The payment of {decimal_text(stake.amount)} USDC is being refunded in full: when it reached the contract, "
+        f"{why}.",
         "No action is needed: the refund goes to your wallet. Another bet needs a fresh idemKey.",
         txHash=hex_of(stake.tx),
     )
@@ -239,8 +215,8 @@ def refunded(stake: Stake) -> Problem:
 def refused(intent: Intent) -> Problem:
     """Return the refusal for the reason that the contract or the relayer gave. The refused attempt moved no money.
 
-    Send a final refusal only once the chain is known to hold no stake under the key. The bet may have been refused
-    because another sender had already placed it.
+    Send a final refusal only once the chain is known to hold no stake under the key: another sender may have already
+    placed the bet.
     """
     why, tx_hash = intent.reason_code or "", intent.tx_hash_hex
     extra: dict[str, Any] = {} if tx_hash is None else {"txHash": tx_hash}
@@ -257,7 +233,7 @@ def refused(intent: Intent) -> Problem:
         message = "This authorization or this idemKey was used before the bet could settle."
         return _retry(message, _MONEY_SAFE, tx_hash=tx_hash)
     if why in _MISSED:
-        message = "The bet was sent and not placed: other bets came first, or its time ran out; no money moved."
+        message = "The bet was sent but not placed: other bets came first, or its time ran out; no money moved."
         return _retry(message, "Send the same request again.", tx_hash=tx_hash)
     if why in PAYER_REASONS:
         return _retry(f"The bet was not sent. {intent.reason}", _RETRY_LATER, 300)

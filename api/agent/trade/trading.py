@@ -1,7 +1,7 @@
-"""POST /trade: check a bet in a fixed order, ask for payment, settle the bet once, and report the outcome.
+"""`POST /trade`: check a bet in a fixed order, ask for payment, settle the bet once, and report the outcome.
 
 A resubmitted trade never settles twice, no matter who sends it: the contract takes a wallet's idempotency key and an
-authorization once. While a payment may still be taken, no answer asks for another one.
+authorization once. While a payment may still be taken, no response asks for another one.
 """
 
 from __future__ import annotations
@@ -14,22 +14,17 @@ from typing import Any, NoReturn
 from aiohttp import web
 from prometheus_client import Counter
 
-from api.agent.chain import AgentContracts, Balances, PaymentFacts, read_facts
-from api.agent.errors import RETRIABLE, problem
+from api.agent.chain import AgentContracts, PaymentFacts, read_facts
+from api.agent.errors import RETRIABLE, busy, free_connection, problem, storage
 from api.agent.facts import ListedMarket, MarketsSnapshot
-from api.agent.index import AgentIndex
-from api.agent.links import Links
+from api.agent.index import NOT_DEPLOYED, AgentParts
 from api.agent.requests import TradeRequest
-from api.agent.storage import free_connection, storage
-from api.agent.switch import NOT_DEPLOYED, Trading
-from api.agent.trade import payment as paying
-from api.agent.trade import records
+from api.agent.trade import records, x402
 from api.agent.trade import refusals as trade_refusals
 from api.agent.trade.answers import Attester, TradeAnswers
-from api.agent.trade.orders import SIMPLE_MAX, Order, OrderEntry
-from api.agent.trade.payment import PRIMARY_TYPES, form_of, is_bound_to, settle_call
-from api.agent.trade.rates import TradeRates
+from api.agent.trade.orders import SIMPLE_MAX, Order, TradeRates, check_order, order_for
 from api.agent.trade.records import PreviousTrade, TradeOutcomes, check_same
+from api.agent.trade.x402 import PRIMARY_TYPES, form_of, is_bound_to, settle_call
 from api.context import Context
 from api.database import DATABASE_ERRORS
 from api.head import chain_now
@@ -48,10 +43,8 @@ from core.signatures import signer_of
 
 log = get_logger(__name__)
 
-ANSWERS = Counter("vpm_agent_trade_answers", "Answers of POST /trade, by result or error code", ("answer",))
-UNKNOWN = Counter(
-    "vpm_agent_trades_unknown", "Answers to paid trades that were submitted and whose outcome was not recorded yet"
-)
+ANSWERS = Counter("vpm_agent_trade_answers", "Responses of POST /trade, by result or error code", ("answer",))
+UNKNOWN = Counter("vpm_agent_trades_unknown", "Responses to submitted trades whose outcome was not recorded yet")
 
 RESULT_WAIT_SECONDS = 10.0
 SAME_KEY_WAIT_SECONDS = 4.0
@@ -59,35 +52,20 @@ ENQUEUE_SECONDS = 5.0
 
 
 async def refuse_undeployed(context: Context, request: web.Request) -> NoReturn:
-    """Refuse every trade until the settlement wallet is deployed."""
     await TradeRequest.read(request, allow_private=context.settings.allow_private_webhooks)
     raise problem("platform_paused", NOT_DEPLOYED)
 
 
 class TradeHandler:
-    """The handler of `POST /trade`. `client` is None without an RPC URL."""
-
-    def __init__(
-        self,
-        context: Context,
-        contracts: AgentContracts,
-        client: ChainClient | None,
-        balances: Balances,
-        index: AgentIndex,
-        switch: Trading,
-        attester: Attester,
-        links: Links,
-    ) -> None:
+    def __init__(self, parts: AgentParts, contracts: AgentContracts, attester: Attester) -> None:
+        context, self.index, self.client = parts.context, parts.index, parts.client
+        self.parts = parts
         self.contracts = contracts
-        self.client = client
-        self.balances = balances
         self.pool = context.pool
         self.payments = Payments(context, "base", records.ATTEMPTS, "Send the same request again for the outcome.")
         self.rates = TradeRates(context.limits, context.settings)
-        self.index = index
-        self.orders = OrderEntry(context.pool, contracts, switch)
-        self.answers = TradeAnswers(contracts, attester, links)
-        self.outcomes = TradeOutcomes(context, contracts, index, self.answers)
+        self.answers = TradeAnswers(contracts, attester, parts.links)
+        self.outcomes = TradeOutcomes(context, contracts, parts.index, self.answers)
         # The longest a call to the node may take within a request.
         self.request_seconds = context.settings.rpc_request_path_timeout_seconds
         self._allow_private_callbacks = context.settings.allow_private_webhooks
@@ -99,8 +77,6 @@ class TradeHandler:
 
 
 class TradeSubmission(Submission[web.StreamResponse]):
-    """One call of `POST /trade`, as a submission to the payment pipeline."""
-
     def __init__(
         self, service: TradeHandler, request: web.Request, trade: TradeRequest, snapshot: MarketsSnapshot
     ) -> None:
@@ -110,7 +86,7 @@ class TradeSubmission(Submission[web.StreamResponse]):
         self._request = request
         self._trade = trade
         self._snapshot = snapshot
-        self._past = PreviousTrade(None)
+        self._past = PreviousTrade()
         self._market: ListedMarket | None = None  # once this call is for the key's trade, which may settle meanwhile
         self._payment: Authorization | None = None
         self._rejected: str | None = None  # why the payment that was sent is not usable
@@ -120,26 +96,26 @@ class TradeSubmission(Submission[web.StreamResponse]):
         self._escape_kit: Mapping[str, Any] | None = None
 
     def too_many(self) -> Problem:
-        return trade_refusals.too_many_checked()
+        return busy()
 
     def wait_seconds(self) -> float:
         return SAME_KEY_WAIT_SECONDS if self._order is None else RESULT_WAIT_SECONDS
-
-    # ------------------------------------------------------------ the checks, in order
 
     async def check(self) -> web.StreamResponse | Intent:
         service, request, trade = self._service, self._request, self._trade
         self._payment, self._rejected = service.answers.read_payment(request, trade)
         paid = self._payment is not None
         counts = await service.rates.count_call(request, trade, paid=paid)
-        past = self._past = await service.outcomes.previous(trade, self.key, self._payment)
+        market = await service.index.market(trade.market_id)
+        past = self._past = await service.outcomes.previous(trade, self.key, self._payment, market)
         if counts and not past.in_flight:  # even if the bet is invalid
             await service.rates.count_trade(request, trade, paid=paid, settled=past.landed is not None)
-        market = await service.index.market(trade.market_id)
         if market is None:
             if not trade.simulate and past.is_for(trade.market_id):
                 await self._refuse_undone(past)
-            raise await self._no_market()
+            if past.paid_for is not None:  # it may not say that the payment was never sent
+                raise trade_refusals.authorization_taken()
+            raise trade_refusals.no_market(trade.market_id, paid=paid)
         if past.landed is not None:
             self.release()
             return await service.outcomes.receipt(trade, past.landed, replay=True, named=market)
@@ -147,24 +123,23 @@ class TradeSubmission(Submission[web.StreamResponse]):
         self._market = market
         if past.attempt is not None and past.in_flight:
             return past.attempt.intent
-        order = service.orders.order(trade, market, self._key_hash)
+        order = order_for(service.contracts, trade, market, self._key_hash)
         refusal: Problem | None = None
         try:
-            order = await service.orders.check(trade, market, order, self._snapshot)
+            order = await check_order(service.parts, trade, market, order, self._snapshot)
         except Problem as why:
             # Account for all payments before refusing a bet for good: its payer must not be asked to pay again.
             if order is None or trade.simulate or why.code in RETRIABLE or not (paid or past.nonces):
                 raise
             refusal = why
         if trade.simulate:
-            balance = await service.balances.get(order.wallet)
+            balance = await service.parts.balances.get(order.bet.wallet)
             return service.answers.simulated(order, now=chain_now(self._snapshot.now), balance=balance)
         return await self._check_payment(order, market, refusal)
 
     async def _refuse_undone(self, past: PreviousTrade) -> NoReturn:
-        """Refuse an accepted trade whose market was removed from the chain by a reorganization. The refusal is final
-        only once the blocks that it is based on are final. Until then, another reorganization may restore the market
-        and the trade."""
+        """Refuse an accepted trade whose market a reorganization has removed from the chain. The refusal is final only
+        once its blocks are final: until then, another reorganization may restore the market and the trade."""
         trade = self._trade
         if past.in_flight or past.attempt is None or await self._service.payments.may_land(self.key):
             raise trade_refusals.listing_undone(past.tx_hash)
@@ -174,17 +149,6 @@ class TradeSubmission(Submission[web.StreamResponse]):
         await self._service.outcomes.account_for(trade.wallet, trade.size, past.nonces, facts)
         raise trade_refusals.no_market(trade.market_id, paid=False)
 
-    async def _no_market(self) -> Problem:
-        """Refuse an unknown market. The refusal says that the payment was not sent only if it was never sent for any
-        bet under any key."""
-        payment, paid_for = self._payment, self._past.paid_for
-        if payment is not None and self._past.landed is not None:
-            async with storage("The trade records"), free_connection(self._service.pool) as connection:
-                *_, paid_for = await records.read_previous(connection, self.key, payment.nonce)
-        if paid_for is not None:
-            return trade_refusals.authorization_taken()
-        return trade_refusals.no_market(self._trade.market_id, paid=payment is not None)
-
     async def _check_payment(
         self, order: Order, market: ListedMarket, refusal: Problem | None
     ) -> web.StreamResponse | Intent:
@@ -192,7 +156,7 @@ class TradeSubmission(Submission[web.StreamResponse]):
         payment, past, outcomes = self._payment, self._past, self._service.outcomes
         offered = () if payment is None else (payment.nonce,)
         nonces = tuple(dict.fromkeys((*offered, *past.nonces)))
-        fault = None if payment is None else paying.mismatch(payment, order.bet.amount, order.hash)
+        fault = None if payment is None else x402.mismatch(payment, order.bet.amount, order.hash)
         facts = await self._facts(nonces, self._snapshot.head.hash)
         forged = None if payment is None else await self._signature_fault(payment, order, facts)
         if facts.settled_stake:  # settled, and not indexed yet
@@ -200,13 +164,13 @@ class TradeSubmission(Submission[web.StreamResponse]):
         # Before any other refusal: a caller who has paid gets the outcome and is not asked to pay again.
         if payment is not None and payment.nonce in facts.used:
             return await self._handle_used_authorization(order, payment, facts, fault=fault or forged)
-        await outcomes.account_for(order.wallet, order.bet.amount, past.nonces, facts)
+        await outcomes.account_for(order.bet.wallet, order.bet.amount, past.nonces, facts)
         now = chain_now(self._snapshot.now)
         if refusal is not None:
             is_early = facts.timestamp < market.closes_at <= now
             raise trade_refusals.closing() if is_early and refusal.code == "market_closed" else refusal
         if payment is not None:
-            outside = paying.window_fault(payment, head_time=facts.timestamp, now=now, closes_at=market.closes_at)
+            outside = x402.window_fault(payment, head_time=facts.timestamp, now=now, closes_at=market.closes_at)
             fault = fault or outside or forged
         if payment is None or fault is not None:
             return await self._ask_for_payment(order, fault or self._rejected, now)
@@ -216,7 +180,9 @@ class TradeSubmission(Submission[web.StreamResponse]):
         signed = settle_call(self._service.contracts, order.bet, payment)
         self._escape_kit = signed.escape_kit if is_bound_to(payment, order.hash) else None
         await self._check_lanes()
-        _check_balance(order, facts)
+        if facts.balance < order.bet.amount:
+            held, needed = decimal_text(facts.balance), decimal_text(order.bet.amount)
+            raise problem("insufficient_balance", f"The wallet holds {held} USDC, but the bet is {needed} USDC.")
         await self._service.rates.count_payment(order.request)
         attempt = await self._enqueue(order, signed, Funds(facts.balance, facts.block))
         if attempt.is_new:
@@ -226,16 +192,16 @@ class TradeSubmission(Submission[web.StreamResponse]):
         return attempt.intent
 
     async def _ask_for_payment(self, order: Order, why: str | None, now: int) -> web.StreamResponse:
-        """Answer with a 402, unless a payment could not be settled now. `why`: why the payment in this request was not
-        accepted, if there was one."""
-        async with storage("The trade records"), free_connection(self._service.pool) as connection:
-            await records.check_duplicate(connection, order.bet)
+        """Answer with a 402, unless a payment could not be settled now. `why`: why this request's payment was not
+        accepted."""
+        if self._past.duplicate is not None:
+            raise trade_refusals.duplicate_in_flight(self._past.duplicate)
         await self._check_lanes()
         log.info("asked for payment", action="agent.challenge", code="payment_required", trade=order.resource_hash)
         return self._service.answers.challenge(order, why, now)
 
     async def _facts(self, nonces: Sequence[bytes], guess: str | None = None) -> PaymentFacts:
-        """Read the chain's state of the payments with these nonces. Raise a retriable refusal if no node answers."""
+        """Raise a retriable refusal if no node responds."""
         service = self._service
         async with self._client_or_refusal() as client:
             return await read_facts(
@@ -253,26 +219,25 @@ class TradeSubmission(Submission[web.StreamResponse]):
             raise trade_refusals.unavailable("Base cannot be reached") from None
 
     async def _signature_fault(self, payment: Authorization, order: Order, facts: PaymentFacts) -> str | None:
-        """Return why the payment's signature is not valid in the form that the nonce implies, or None if it is
-        valid."""
+        """Return why the signature is not valid in the form that the nonce implies, or None if it is valid."""
 
         async def is_signed(form: Form) -> bool:
             digest = payment.digest(
                 PRIMARY_TYPES[form], self._service.contracts.token_facts, self._service.contracts.chain_id
             )
             if not facts.wallet_has_code:
-                return signer_of(digest, payment.signature) == checksum(order.wallet)
+                return signer_of(digest, payment.signature) == checksum(order.bet.wallet)
             async with self._client_or_refusal() as client:
                 return await accepts_signature(
-                    client, order.wallet, digest, payment.signature, self._service.request_seconds
+                    client, order.bet.wallet, digest, payment.signature, self._service.request_seconds
                 )
 
         form = form_of(payment)
         if await is_signed(form):
             return None
         if await is_signed(Form.RECEIVE if form is Form.TRANSFER else Form.TRANSFER):
-            return paying.wrong_form(form)
-        return "The signature is not walletAddress's over this authorization."
+            return x402.wrong_form(form)
+        return "The signature was not made by walletAddress."
 
     async def _check_lanes(self) -> None:
         async with storage("The state of the relayer"), free_connection(self._service.pool) as connection:
@@ -281,8 +246,7 @@ class TradeSubmission(Submission[web.StreamResponse]):
             raise trade_refusals.unavailable("the relayer is down or out of gas")
 
     async def _enqueue(self, order: Order, signed: SignedCall, funds: Funds) -> Attempt:
-        """Record the payment and store an attempt, unless another call has already stored one. `funds`: the wallet's
-        balance."""
+        """Record the payment and store an attempt, unless another call has already stored one."""
         try:
             async with (
                 asyncio.timeout(ENQUEUE_SECONDS),
@@ -296,7 +260,7 @@ class TradeSubmission(Submission[web.StreamResponse]):
                     order.bet,
                     order.hash,
                     signed,
-                    after=self._past.attempts,
+                    after=0 if self._past.attempt is None else self._past.attempt.number,
                     funds=funds,
                     quote_id=order.request.quote_id if order.bet.amount > SIMPLE_MAX else None,
                     callback_url=order.request.callback_url,
@@ -311,8 +275,8 @@ class TradeSubmission(Submission[web.StreamResponse]):
     async def _handle_used_authorization(
         self, order: Order, payment: Authorization, facts: PaymentFacts, *, fault: str | None
     ) -> web.StreamResponse:
-        """Answer for an authorization that was used although its key has settled nothing. `fault`: why the
-        authorization does not pay for this order. If `fault` is None, the keeper books the payment."""
+        """Answer for an authorization that was used although its key has settled nothing. If there is no `fault`, why
+        it does not pay for this order, the keeper books the payment."""
         self._escape_kit = None
         if fault is None and payment.nonce not in facts.booked:
             async with (
@@ -333,8 +297,6 @@ class TradeSubmission(Submission[web.StreamResponse]):
         """Answer with the receipt of the stake that `block` has."""
         self.release()
         return await self._service.outcomes.wait_for_receipt(self._trade, block)
-
-    # ------------------------------------------------------------ the outcome
 
     async def landed(self, intent: Intent) -> web.StreamResponse:
         assert intent.block_number is not None
@@ -400,17 +362,7 @@ class TradeSubmission(Submission[web.StreamResponse]):
         return await self._service.outcomes.receipt(self._trade, landed, replay=True, named=self._market)
 
 
-def _check_balance(order: Order, facts: PaymentFacts) -> None:
-    if facts.balance < order.bet.amount:
-        raise problem(
-            "insufficient_balance",
-            f"The wallet holds {decimal_text(facts.balance)} USDC, and the bet is {decimal_text(order.bet.amount)}.",
-        )
-
-
 def counted(trade: Handler) -> Handler:
-    """Return a handler that calls `trade` and counts the answers by result."""
-
     async def count(request: web.Request) -> web.StreamResponse:
         try:
             response = await trade(request)

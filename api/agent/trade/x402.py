@@ -1,9 +1,12 @@
-"""The two versions of x402 in HTTP messages: the challenge of a 402, the payment that answers the challenge, and the
-settlement headers.
+"""Payments: x402 in HTTP messages, the rules by which an authorization pays for a bet, and the call that collects it.
 
 Version 1 is a JSON body and the header `X-PAYMENT`; version 2 uses headers only. A payment's version is its
 `x402Version`, no matter which header holds the payment. Schemas and codecs are those of the x402 package. This module
-reads the fields of an authorization itself, so that errors name the field. Pure.
+reads an authorization's fields itself, so that errors name the field. Pure.
+
+A payment comes in one of two forms. Stock clients sign `TransferWithAuthorization`, which anyone may send to the token.
+Our clients sign `ReceiveWithAuthorization`. Only the settlement wallet can collect such a payment, and only for the one
+bet that the nonce names. The first eight bytes of the nonce, a fixed mark, distinguish the two forms.
 """
 
 from __future__ import annotations
@@ -11,7 +14,6 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
@@ -29,13 +31,13 @@ from x402.schemas import PaymentPayload, PaymentRequired, PaymentRequirements, R
 from x402.schemas.v1 import PaymentPayloadV1, PaymentRequiredV1, PaymentRequirementsV1
 
 from api.agent.chain import AgentContracts
-from api.agent.trade.payment import PRIMARY_TYPES, PaymentRejected
-from api.payments.authorization import Authorization
+from api.payments.authorization import Authorization, SignedCall
 from api.problems import Problem
 from api.requests import reject_duplicate_fields
-from core.agent.bet import BOUND_ONLY, bound_nonce
-from core.contracts.deployments import Token
+from core.agent.bet import BOUND_ONLY, ZERO_ADDRESS, Bet, bound_nonce, is_marked
+from core.chain import checksum
 from core.contracts.statuses import Form
+from core.eip3009 import RECEIVE, TRANSFER
 from core.hexadecimal import bytes_of, hex_of
 from core.signatures import with_usual_v
 
@@ -49,9 +51,16 @@ SERVICE_NAME: Final = "VPM agent markets"
 TAGS: Final = ["prediction-markets", "betting", "base", "usdc"]
 # Clients of version 2 echo the whole offer with its extensions.
 MAX_PAYMENT_CHARACTERS: Final = 32 * 1024
-# The size that proxies and clients accept for one header.
-MAX_REQUIRED_CHARACTERS: Final = 4 * 1024
-MAX_DESCRIPTION_CHARACTERS: Final = 300  # in the header
+# Keeps the whole header below 4 KiB, which proxies and clients accept.
+MAX_DESCRIPTION_CHARACTERS: Final = 300
+
+TIMEOUT_SECONDS = 120
+# Payers' clocks differ from ours; a window longer than this was not made for this challenge.
+CLOCK_SLACK_SECONDS = 60
+# An authorization that ends sooner could expire while its transaction waits for a block.
+MIN_LEFT_SECONDS = 6
+
+PRIMARY_TYPES = {Form.TRANSFER: TRANSFER, Form.RECEIVE: RECEIVE}
 
 _ADDRESS = re.compile(r"0x[0-9a-fA-F]{40}")
 _HASH = re.compile(r"0x[0-9a-fA-F]{64}")
@@ -60,43 +69,23 @@ _DIGITS = re.compile(r"[0-9]{1,78}")
 _Envelope = TypeVar("_Envelope", PaymentPayload, PaymentPayloadV1)
 
 
-class PaymentsDiffer(Exception):
-    """The refusal of a request that holds two different payments."""
-
-
-@dataclass(frozen=True, slots=True)
-class Seller:
-    """The receiving side of a payment: address, token and chain."""
-
-    pay_to: str
-    token: Token
-    chain_id: int
-
-    @classmethod
-    def of(cls, contracts: AgentContracts) -> Seller:
-        return cls(contracts.settlement.address, contracts.token_facts, contracts.chain_id)
-
-    @property
-    def network(self) -> str:
-        """Return the CAIP-2 name of the chain, which version 2 uses."""
-        return f"eip155:{self.chain_id}"
+class PaymentRejected(Exception):
+    """The payment does not pay for this trade. The message becomes the next challenge's `error`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """The payment that a 402 asks for. `amount`: the amount in token units. `seconds`: how long the payment may be
-    valid. `resource`: the URL of the trade, with the trade's hash. `body`: the request that the 402 answers."""
+    """The payment that a 402 asks for. `amount`: token units. `seconds`: how long the payment may be valid."""
 
-    seller: Seller
+    contracts: AgentContracts
     resource: str
     description: str
     amount: int
     seconds: int
     bet_hash: bytes
-    body: dict[str, Any]
 
     def challenge(self, error: str | None, extensions: dict[str, Any]) -> dict[str, Any]:
-        """Return the body of the 402 in version 1. `error`: why the previous payment was not accepted."""
+        """Return the 402's body in version 1. `error`: why the previous payment was not accepted."""
         accepted = PaymentRequirementsV1(
             scheme=SCHEME_EXACT,
             network=NETWORK_V1,
@@ -104,9 +93,9 @@ class Offer:
             resource=self.resource,
             description=self.description,
             mime_type=MIME_TYPE,
-            pay_to=self.seller.pay_to,
+            pay_to=self.contracts.pay_to,
             max_timeout_seconds=self.seconds,
-            asset=self.seller.token.address,
+            asset=self.contracts.token_facts.address,
             extra=self._extra(),
         )
         challenge = PaymentRequiredV1(accepts=[accepted]).model_dump(by_alias=True, exclude_none=True)
@@ -115,18 +104,12 @@ class Offer:
         return body | ({"extensions": extensions} if extensions else {})
 
     def required(self, error: str | None, extensions: dict[str, Any]) -> str:
-        """Return the header of the 402 in version 2. It has an example call for directories if there is room."""
-        signed = {name: {**extension, "schema": _OFFERS_SCHEMA} for name, extension in extensions.items()}
-        full = self._required(error, {**signed, "bazaar": {"info": self._input(), "schema": _INPUT_SCHEMA}})
-        return full if len(full) <= MAX_REQUIRED_CHARACTERS else self._required(error, signed)
-
-    def _required(self, error: str | None, extensions: dict[str, Any]) -> str:
         accepted = PaymentRequirements(
             scheme=SCHEME_EXACT,
-            network=self.seller.network,
-            asset=self.seller.token.address,
+            network=self.contracts.network,
+            asset=self.contracts.token_facts.address,
             amount=str(self.amount),
-            pay_to=self.seller.pay_to,
+            pay_to=self.contracts.pay_to,
             max_timeout_seconds=self.seconds,
             extra=self._extra(),
         )
@@ -142,12 +125,12 @@ class Offer:
                 error=error or "Payment required.",
                 resource=resource,
                 accepts=[accepted],
-                extensions=extensions or None,
+                extensions={name: {**each, "schema": _OFFERS_SCHEMA} for name, each in extensions.items()} or None,
             )
         )
 
     def _extra(self) -> dict[str, str]:
-        token = self.seller.token
+        token = self.contracts.token_facts
         return {
             "name": token.domain_name,
             "version": token.domain_version,
@@ -157,20 +140,8 @@ class Offer:
             "receivePrimaryType": PRIMARY_TYPES[Form.RECEIVE],
         }
 
-    def _input(self) -> dict[str, Any]:
-        return {"input": {"type": "http", "method": "POST", "bodyType": "json", "body": self.body}}
 
-
-def read_payment(headers: Iterable[str], seller: Seller) -> Authorization | None:
-    """Return the payment in these header values, or None if there is none. Raise PaymentRejected for a bad payment and
-    PaymentsDiffer for two different ones."""
-    payments = {decode(header, seller) for header in headers}
-    if len(payments) > 1:
-        raise PaymentsDiffer
-    return payments.pop() if payments else None
-
-
-def decode(header: str, seller: Seller) -> Authorization:
+def decode(header: str, contracts: AgentContracts) -> Authorization:
     """Return the authorization in a header. If the header is bad, raise PaymentRejected, which names the fault."""
     if len(header) > MAX_PAYMENT_CHARACTERS:
         raise PaymentRejected(f"The payment is longer than {MAX_PAYMENT_CHARACTERS} characters.")
@@ -190,7 +161,7 @@ def decode(header: str, seller: Seller) -> Authorization:
         raise PaymentRejected("x402Version must be 1 or 2.")
     # Clients may echo these from the offer; they are not validated.
     terms = {name: value for name, value in envelope.items() if name not in ("extensions", "resource")}
-    payload, amount = _read_v1(terms) if version == "1" else _read_v2(terms, seller)
+    payload, amount = _read_v1(terms) if version == "1" else _read_v2(terms, contracts)
     authorization = payload.get("authorization")
     if not isinstance(authorization, dict):
         raise PaymentRejected("payload must hold signature and authorization.")
@@ -209,7 +180,7 @@ def decode(header: str, seller: Seller) -> Authorization:
 
 
 def settled_headers(transaction: str, payer: str, network: str, extensions: dict[str, Any]) -> dict[str, str]:
-    """Build the settlement headers of a 200, in both versions. `network`: the CAIP-2 name of the chain."""
+    """Build a 200's settlement headers. `network`: the chain's CAIP-2 name."""
 
     def summary(on: str) -> str:
         return encode_payment_response_header(
@@ -228,14 +199,14 @@ def _read_v1(envelope: dict[str, Any]) -> tuple[dict[str, Any], None]:
     return parsed.payload, None
 
 
-def _read_v2(envelope: dict[str, Any], seller: Seller) -> tuple[dict[str, Any], str]:
-    """Return the payload of a payment in version 2, and the amount in the terms that the payer accepted."""
+def _read_v2(envelope: dict[str, Any], contracts: AgentContracts) -> tuple[dict[str, Any], str]:
+    """Return the payload, and the amount in the terms that the payer accepted."""
     parsed = _parse(PaymentPayload, {**envelope, "x402Version": 2})
     terms = parsed.accepted
     _check_equal("accepted.scheme", terms.scheme, SCHEME_EXACT)
-    _check_equal("accepted.network", terms.network, seller.network)
-    _check_equal("accepted.asset", terms.asset.lower(), seller.token.address.lower())
-    _check_equal("accepted.payTo", terms.pay_to.lower(), seller.pay_to.lower())
+    _check_equal("accepted.network", terms.network, contracts.network)
+    _check_equal("accepted.asset", terms.asset.lower(), contracts.token_facts.address.lower())
+    _check_equal("accepted.payTo", terms.pay_to.lower(), contracts.pay_to.lower())
     return parsed.payload, terms.amount
 
 
@@ -274,29 +245,88 @@ _OFFERS_SCHEMA: Final = {
     "properties": {"offers": {"type": "array", "items": {"type": "object", "required": ["format", "signature"]}}},
     "required": ["offers"],
 }
-_INPUT_SCHEMA: Final = {
-    "type": "object",
-    "properties": {
-        "input": {
-            "type": "object",
-            "properties": {
-                "type": {"const": "http"},
-                "method": {"const": "POST"},
-                "bodyType": {"const": "json"},
-                "body": {
-                    "type": "object",
-                    "properties": {
-                        "marketId": {"type": "string"},
-                        "side": {"type": "string"},
-                        "sizeUsd": {"type": "number", "minimum": 1},
-                        "walletAddress": {"type": "string"},
-                        "idemKey": {"type": "string"},
-                    },
-                    "required": ["marketId", "side", "sizeUsd", "walletAddress", "idemKey"],
-                },
-            },
-            "required": ["type", "method", "bodyType", "body"],
-        }
-    },
-    "required": ["input"],
-}
+
+
+# ---------------------------------------------------------------- what pays for a bet
+
+
+def form_of(payment: Authorization) -> Form:
+    return Form.RECEIVE if is_marked(payment.nonce) else Form.TRANSFER
+
+
+def is_bound_to(payment: Authorization, bet_hash: bytes) -> bool:
+    """Return whether the contract accepts the payment for this bet alone, from any sender."""
+    return payment.nonce == (bound_nonce(bet_hash) if form_of(payment) is Form.RECEIVE else bet_hash)
+
+
+def seconds_to_pay(now: int, closes_at: int) -> int:
+    """Return how long a payment signed now may be valid: at most until stakes end."""
+    return max(0, min(TIMEOUT_SECONDS, closes_at - now))
+
+
+def check_parties(payment: Authorization, *, wallet: str, pay_to: str) -> None:
+    """Raise PaymentRejected unless the payment is from this wallet to us."""
+    if payment.payer != wallet.lower():
+        raise PaymentRejected("authorization.from is not walletAddress.")
+    if payment.to != pay_to.lower():
+        raise PaymentRejected("authorization.to is not the offer's payTo.")
+
+
+def window_fault(payment: Authorization, *, head_time: int, now: int, closes_at: int) -> str | None:
+    """Return why the payment is not valid now, or None. It is simulated on the newest block, of `head_time`; the
+    chain's clock `now` continues between blocks. Do not call this for a used authorization: its payment is booked
+    whenever the payer comes back."""
+    seconds = seconds_to_pay(now, closes_at)
+    if payment.valid_after >= head_time:
+        return "authorization.validAfter is in the future."
+    if payment.valid_before < now + min(MIN_LEFT_SECONDS, seconds):
+        return "authorization.validBefore has passed or is about to."
+    if payment.valid_before > now + seconds + CLOCK_SLACK_SECONDS:
+        return f"authorization.validBefore is more than {seconds} seconds ahead."
+    return None
+
+
+def mismatch(payment: Authorization, amount: int, bet_hash: bytes) -> str | None:
+    """Return why the payment is not for this amount and bet, or None. The contract, too, refuses a payment bound to
+    another bet."""
+    if payment.value != amount:
+        return "authorization.value is not the offer's amount."
+    if is_bound_to(payment, bet_hash):
+        return None
+    if form_of(payment) is Form.RECEIVE:
+        return "authorization.nonce has the mark of bound payments and belongs to another bet, not extra.receiveNonce."
+    if payment.valid_after == BOUND_ONLY:
+        return f"authorization.validAfter {BOUND_ONLY} binds it to another bet: its nonce is not extra.intentNonce."
+    return None
+
+
+def wrong_form(form: Form) -> str:
+    """Return why a signature in the other form is wrong. `form`: the form that the nonce implies."""
+    if form is Form.RECEIVE:
+        return "The nonce has the mark of bound payments: sign ReceiveWithAuthorization, not TransferWithAuthorization."
+    return "Sign TransferWithAuthorization with this nonce; ReceiveWithAuthorization needs extra.receiveNonce as nonce."
+
+
+def settle_call(contracts: AgentContracts, bet: Bet, payment: Authorization) -> SignedCall:
+    call = contracts.settlement.call(
+        "settle",
+        (
+            bet.market_id,
+            bet.outcome,
+            bet.amount,
+            bet.min_shares,
+            checksum(bet.wallet),
+            bet.idem_hash,
+            checksum(bet.builder) if bet.builder != ZERO_ADDRESS else ZERO_ADDRESS,
+            bet.ref,
+        ),
+        (
+            int(form_of(payment)),
+            payment.value,
+            payment.valid_after,
+            payment.valid_before,
+            payment.nonce,
+            payment.signature,
+        ),
+    )
+    return SignedCall("settle", contracts.chain_id, call, payment)

@@ -82,16 +82,3 @@ agent_webhook_message = table(
     sa.Column("digest", Hash32, primary_key=True),
     sa.Column("used_at", UtcDateTime, nullable=False, server_default=sa.func.now()),
 )
-
-# Events given up after the last attempt. They stay in the log and in `/events/replay`.
-agent_webhook_dead = table(
-    "agent_webhook_dead",
-    sa.Column("id", sa.BigInteger, sa.Identity(always=True), primary_key=True),
-    sa.Column("webhook_id", sa.Text, nullable=False),
-    sa.Column("wallet", Address, nullable=False),
-    sa.Column("seq", sa.BigInteger, nullable=False),
-    sa.Column("attempts", sa.Integer, nullable=False),
-    sa.Column("error", sa.Text, nullable=False),
-    sa.Column("at", UtcDateTime, nullable=False, server_default=sa.func.now()),
-    sa.Index("ix_agent_webhook_dead_webhook_id", "webhook_id"),
-)

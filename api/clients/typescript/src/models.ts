@@ -148,7 +148,7 @@ export interface AgentEvent {
   proofUrl: string | null;
 }
 
-/** The block of an answer's data. */
+/** The block of a response's data. */
 export interface AgentFreshness {
   block: number;
   blockAt: string;
@@ -688,7 +688,7 @@ export interface AgentTokenSnapshot {
   observedAt: string;
 }
 
-/** The answer to a paid trade: `extensions["offer-receipt"]` holds the signed receipt; `escapeKit` is the call
+/** The response to a paid trade: `extensions["offer-receipt"]` holds the signed receipt; `escapeKit` is the call
 anyone may send, in bound mode. */
 export interface AgentTradeAnswer {
   meta: AgentMeta;

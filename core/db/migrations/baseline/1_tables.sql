@@ -276,18 +276,6 @@ CREATE INDEX ix_agent_webhook_wallet ON agent_webhook (wallet);
 CREATE UNIQUE INDEX uq_agent_webhook_callback ON agent_webhook (trade_id, url) WHERE trade_id IS NOT NULL;
 CREATE UNIQUE INDEX uq_agent_webhook_url ON agent_webhook (wallet, url) WHERE trade_id IS NULL;
 
-CREATE TABLE agent_webhook_dead (
-    id BIGINT GENERATED ALWAYS AS IDENTITY,
-    webhook_id TEXT NOT NULL,
-    wallet BYTEA NOT NULL,
-    seq BIGINT NOT NULL,
-    attempts INTEGER NOT NULL,
-    error TEXT NOT NULL,
-    at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
-    CONSTRAINT pk_agent_webhook_dead PRIMARY KEY (id)
-);
-CREATE INDEX ix_agent_webhook_dead_webhook_id ON agent_webhook_dead (webhook_id);
-
 CREATE TABLE agent_webhook_message (
     wallet BYTEA NOT NULL,
     digest BYTEA NOT NULL,

@@ -137,7 +137,7 @@ class AgentEvent(Body, frozen=True, kw_only=True):
 
 
 class AgentFreshness(Body, frozen=True, kw_only=True):
-    """The block of an answer's data."""
+    """The block of a response's data."""
 
     block: int
     block_at: str
@@ -511,7 +511,7 @@ class AgentTokenSnapshot(Body, frozen=True, kw_only=True):
 
 
 class AgentTradeAnswer(Body, frozen=True, kw_only=True):
-    """The answer to a paid trade: `extensions["offer-receipt"]` holds the signed receipt; `escapeKit` is the call
+    """The response to a paid trade: `extensions["offer-receipt"]` holds the signed receipt; `escapeKit` is the call
     anyone may send, in bound mode."""
 
     meta: AgentMeta
