@@ -107,8 +107,7 @@ async def read_facts(
 
 
 class Balances:
-    """Token balances from the chain, cached for a few seconds. `client` is None without an RPC URL, `contracts` before
-    deployment."""
+    """Token balances from the chain, cached for a few seconds."""
 
     def __init__(self, client: ChainClient | None, contracts: AgentContracts | None, timeout_seconds: float) -> None:
         self._client = client

@@ -1,13 +1,5 @@
-"""`GET /discover`: the search for markets that match a text, and the silence gate for posts.
-
-Texts are folded (compatibility forms, case, accents and invisible characters are ignored), amounts get one form
-("$100,000,000", "100 million" and "100M" are all `100m`), and Chinese and Japanese, which have no spaces, are split
-into pairs of characters. The time is linear in the text. `docs/discovery.md` has the formulas.
-
-The silence gate checks whether a post claims anything that a market could settle. Its reasons for silence, in order:
-`scam` (phrases, deceptive links), `greeting` (only greetings and small talk), `settled_fact` (about the past, with
-nothing still open), `no_claim` (no cashtag, question, forecast or price level).
-"""
+"""`GET /discover`: the search for markets that match a text, and the silence gate for posts. Both take linear time.
+`docs/discovery.md` has the rules: how texts become words, when the gate is silent, and how markets are ranked."""
 
 from __future__ import annotations
 
@@ -67,8 +59,7 @@ _MENTION: Final = re.compile(r"(?<!\w)@\w+")
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """A text's search terms. `cashtags` are in upper case, in order of appearance; `terms` include them in lower
-    case."""
+    """A text's search terms. `cashtags` are in upper case, in order; `terms` include them in lower case."""
 
     cashtags: tuple[str, ...]
     terms: frozenset[str]

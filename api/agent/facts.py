@@ -1,8 +1,5 @@
-"""The agent markets at one moment, and the links to them: frozen values, no I/O.
-
-Amounts, weights and shares are token units (6 decimals), prices are wads, feed values have 8 decimals, and times are
-Unix seconds of the chain's clock. A market's texts are rendered from its specification; the lister writes none of them.
-"""
+"""The agent markets at one moment, and the links to them: frozen values, no I/O. Amounts, weights and shares are token
+units (6 decimals), prices are wads, feed values have 8 decimals, and times are Unix seconds of the chain's clock."""
 
 from __future__ import annotations
 
@@ -171,8 +168,7 @@ class Stake:
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """A wallet's stakes on one outcome of an open market, summed; if `market_key` is None, all its settled stakes, with
-    their payouts in `worth`."""
+    """A wallet's stakes on one outcome of an open market or, without `market_key`, all its settled stakes."""
 
     market_key: bytes | None
     outcome: int

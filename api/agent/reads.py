@@ -410,8 +410,7 @@ def _no_proof() -> Exception:
 
 
 def _example_paid(market: ListedMarket) -> list[Decimal | None] | None:
-    """Return what a bet of `EXAMPLE_SIZE` on each side would be paid; None for a side that cannot accept that much.
-    Return None for range markets."""
+    """Return what a bet of `EXAMPLE_SIZE` on each side would be paid, None if it is too large; None for ranges."""
     if market.kind is MarketKind.RANGE:
         return None
     paid: list[Decimal | None] = []

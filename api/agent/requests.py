@@ -194,8 +194,7 @@ class TradeRequest(_Named):
         return None if self.min_shares_out is None else units_from_decimal(self.min_shares_out)
 
     def required_shares(self, net: int) -> int:
-        """Return the fewest shares that the contract must give for a stake of `net` after the fee; 0 without a
-        limit."""
+        """Return the fewest shares to accept for a stake of `net` after the fee; 0 without a limit."""
         by_price = 0 if self.max_price_cents is None else -(-100 * net // self.max_price_cents)  # up: never dearer
         return max(self.min_shares or 0, by_price)
 

@@ -77,8 +77,8 @@ async def read_snapshot(
     connection: AsyncConnection,
     previous: MarketsSnapshot | None,
 ) -> MarketsSnapshot | None:
-    """Return the current state, reading only the markets that changed since `previous`, or None before the first block.
-    Markets that may have changed are dropped from `archive`. Call this within one database snapshot."""
+    """Return the current state, reading only markets that changed since `previous`; None before the first block. Call
+    this within one database snapshot."""
     row = await read_cursor(connection, chain_id, agent_venue.c.stakes_paused)
     if row is None:
         return None

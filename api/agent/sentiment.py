@@ -1,8 +1,5 @@
-"""`GET /sentiment`: the crowd's view of a token. `docs/discovery.md` has the formulas.
-
-Amounts are token units (6 decimals), probabilities are wads (10**18 is one), scores are hundredths of a point (5_000 is
-the neutral 50), and cents are whole.
-"""
+"""`GET /sentiment`: the crowd's view of a token. `docs/discovery.md` has the formulas. Amounts are token units (6
+decimals), probabilities are wads, scores are hundredths of a point (5_000 is the neutral 50), and cents are whole."""
 
 from __future__ import annotations
 
@@ -166,8 +163,7 @@ def market_signals(markets: Sequence[ListedMarket], latest: Mapping[str, FeedRou
 
 
 def bullish_outcomes(market: ListedMarket, latest: FeedRound | None) -> tuple[int, ...] | None:
-    """Return `yes` or `up`; of a range market, the buckets entirely above the current value, or None if it is
-    unknown."""
+    """Return `yes` or `up`, or a range's buckets entirely above the current value; None if it is unknown."""
     if market.kind is not MarketKind.RANGE:
         return (0,)
     return None if latest is None else tuple(range(bucket(market.spec.bounds, latest.value) + 1, len(market.outcomes)))

@@ -56,8 +56,7 @@ class Odds(Body):
 
 
 def odds(market: ListedMarket) -> Odds:
-    """Return the two sides' prices, or nulls for range markets, whose outcomes have prices, and after the market's
-    end."""
+    """Return the two sides' prices: nulls after the end, and for range markets, whose outcomes have prices."""
     if market.kind is MarketKind.RANGE or market.ending is not None:
         return Odds(yes_price_cents=None, no_price_cents=None)
     yes, no = prices(market.book)

@@ -1,8 +1,5 @@
 """Parts shared by the surface's responses, exact numbers, projected payouts, and the documentation of refusals.
-
-Numbers are exact JSON numbers; divisions round down unless noted. Cents have at most 4 decimals, shares and dollars 6,
-percentages 4.
-"""
+Divisions round down unless noted. Cents have at most 4 decimals, shares and dollars 6, percentages 4."""
 
 from __future__ import annotations
 

@@ -141,8 +141,7 @@ class AgentTradeReceipt(ProjectedBet):
 
 
 def receipt(market: ListedMarket, stake: Stake, totals: BookTotals, links: Links) -> AgentTradeReceipt:
-    """Return a settled trade's receipt. All its data is from the chain, so a rebuilt database gives the same
-    receipt."""
+    """Return a settled trade's receipt. It is the same after a rebuild, since all its data is from the chain."""
     assert stake.outcome is not None
     return AgentTradeReceipt(
         **times(market),

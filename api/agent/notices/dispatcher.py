@@ -1,10 +1,8 @@
-"""The sender of the event log to webhooks and callbacks. It runs in every API process; the processes share the work by
-row locks.
+"""The sender of the event log to webhooks and callbacks. It runs in every API process; row locks share the work.
 
-An endpoint gets its events in order. A failed delivery is retried, and the next event is sent only after the endpoint
-accepted the failed one or the dispatcher gave it up. Endpoints that fail or are slow may use at most a quarter of the
-slots, and so may endpoints that have never accepted an event. So neither delays the endpoints that work. A delivery
-that finds no free slot is postponed, which does not count as a failure.
+An endpoint gets its events in order: the next one is sent only after the endpoint accepted the last one or the
+dispatcher gave it up. Endpoints that fail, are slow or have never accepted an event may use at most a quarter of the
+slots each, so that they do not delay those that work.
 """
 
 from __future__ import annotations
@@ -57,8 +55,7 @@ class _LeaseTooShort(Exception):
 
 
 class Dispatcher:
-    """Sends events to webhooks. `run` and `tidy` run until they are cancelled. `retries`: the seconds to wait before
-    each retry."""
+    """Sends events to webhooks. `retries`: the seconds to wait before each retry."""
 
     def __init__(
         self,
@@ -132,8 +129,7 @@ class Dispatcher:
                 log.error("delivery crashed", action="webhooks.crashed", exc=error)
 
     async def _serve(self, endpoint: WebhookEndpoint) -> None:
-        """Send due events in order, under the lease, until none is left, one fails, or it is the turn of other
-        endpoints."""
+        """Send due events in order until none is left, one fails, or it is the turn of other endpoints."""
         try:
             if endpoint.status == store.PENDING:  # its waiting events go out in a slot for working endpoints
                 if await self._verify(endpoint):
@@ -161,8 +157,7 @@ class Dispatcher:
                 await store.release(connection, endpoint, after_seconds=random.uniform(0.5, 1.5))  # noqa: S311
 
     async def _deliver(self, endpoint: WebhookEndpoint, event: Notice) -> bool:
-        """Deliver an event. Return whether the endpoint accepted the event and we still hold the lease. A slow endpoint
-        is released after its event, to make room for faster ones."""
+        """Return whether the endpoint accepted the event and may get another. A slow endpoint is released first."""
         if _is_about(event, endpoint):
             async with self._pool.connection() as connection:
                 return await store.skip(connection, endpoint, event.seq + 1)

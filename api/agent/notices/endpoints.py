@@ -1,10 +1,8 @@
 """Endpoints in PostgreSQL: their registration, the claims of the processes that send to them, and delivery results.
 
-A process claims an endpoint for the time of a lease, under a row lock that other processes skip. It renews the lease
-right before each delivery, and a delivery ends within the lease. So no two processes send to an endpoint at once, and
-none repeats an event that another has already sent. A process sends outside transactions, and its writes are
-conditional on its lease: a process that took too long changes nothing. When a process dies, its endpoints become free
-at the end of the lease.
+A process claims an endpoint for the time of a lease, which it renews right before each delivery, and a delivery ends
+within the lease. So no two processes send to an endpoint at once, and none repeats an event that another has sent. Its
+writes are conditional on the lease. When a process dies, its endpoints become free at the end of the lease.
 """
 
 from __future__ import annotations
@@ -37,9 +35,8 @@ SLOW_FOR_SECONDS = 600
 
 
 class Reliability(StrEnum):
-    """An endpoint's recent record, which decides its share of the slots: it works, its last delivery failed or was
-    slow, or it has never accepted anything, like a webhook before its handshake or a callback before its first
-    event."""
+    """An endpoint's recent record, which decides its share of the slots. A webhook before its handshake and a callback
+    before its first event are unproven; an endpoint whose last delivery failed or was slow is failing."""
 
     WORKING = "working"
     FAILING = "failing"
@@ -247,8 +244,7 @@ async def release(connection: Connection, endpoint: WebhookEndpoint, *, after_se
 
 
 async def wait_for_events(connection: Connection, endpoint: WebhookEndpoint) -> bool:
-    """Let an endpoint wait for new events. One of its wallet makes the endpoint due, whether it is stored before or
-    after this call."""
+    """Let an endpoint wait until its wallet's next event, even if that is stored during this call."""
     async with connection.transaction():
         next_seq = await event_log.lock_wallet(connection, endpoint.wallet)
         # A separate statement: one that waits for a row lock sees other tables as they were before the wait.

@@ -1,10 +1,6 @@
 """The channels that wallets read: `/events` is a server-sent event stream; `/events/replay` and `/resolved` return
-pages.
-
-One LISTEN connection serves all streams of the process, and streams that need the same page share one read. A stream
-only holds the number of its next event and reads events when it can send them, so slow clients cost no memory. A client
-that reads nothing for some seconds is disconnected and can resume with `Last-Event-ID`.
-"""
+pages. A stream only holds the number of its next event and reads events when it can send them, so slow clients cost no
+memory. Streams that need the same page share one read."""
 
 from __future__ import annotations
 
@@ -87,8 +83,8 @@ class NoticeHub:
 
     @contextlib.contextmanager
     def subscribe(self, wallet: bytes, caller: str) -> Iterator[asyncio.Event]:
-        """Yield an asyncio event that is set when the wallet may have new events or the service stops. Raise 429 if
-        there are too many streams."""
+        """Yield an event that is set when the wallet may have news or the service stops. Raise 429 if there are too
+        many."""
         with contextlib.ExitStack() as place:
             try:
                 place.enter_context(self._limiter.place(caller))

@@ -1,9 +1,8 @@
-"""The delivery of one event: signed, sent to a checked address, and judged by the status of the response. A delivery
-follows no redirects, has a short timeout and reads at most a few KB.
+"""The delivery of one event: signed, sent to a checked address, and judged by the status of the response.
 
-Deliveries go only to public addresses, over TLS, to prevent server-side request forgery. A name is resolved once per
-delivery, all its addresses must be public, and the connection goes to the address that was checked, so DNS rebinding
-has no effect. `VPM_ALLOW_PRIVATE_WEBHOOKS=1`, for local work, allows any address and plain http.
+Deliveries go only to public addresses, over TLS, and follow no redirects, to prevent server-side request forgery. A
+name is resolved once, all its addresses must be public, and the connection goes to the address that was checked, so DNS
+rebinding has no effect. `VPM_ALLOW_PRIVATE_WEBHOOKS=1`, for local work, allows any address and plain http.
 """
 
 from __future__ import annotations
@@ -105,8 +104,7 @@ class DeliverySigner:
 
 
 class WebhookSender:
-    """Sends events, a few at once to each address. `trusts`: a TLS context for tests, instead of the machine's
-    certificates."""
+    """Sends events, a few at once to each address. `trusts`: a TLS context for tests."""
 
     def __init__(
         self, signer: DeliverySigner, targets: TargetResolver, *, trusts: ssl.SSLContext | Literal[True] = True
@@ -264,8 +262,7 @@ def _check_host(host: str) -> None:
 
 
 class TargetResolver:
-    """A DNS client. A lookup without a response costs a few bytes and no thread. `servers`: name servers, as
-    host:port."""
+    """A DNS client. A lookup without a response costs a few bytes and no thread."""
 
     def __init__(self, *, allow_private: bool, servers: Sequence[str] | None = None) -> None:
         self.allow_private = allow_private

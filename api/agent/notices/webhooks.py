@@ -1,7 +1,5 @@
-"""`/webhooks`: registering, showing, testing and removing webhooks.
-
-To register a webhook, the wallet signs a dated text that names the service, the wallet and the URL.
-"""
+"""`/webhooks`: registering, showing, testing and removing webhooks. To register one, the wallet signs a dated text that
+names the service, the wallet and the URL."""
 
 from __future__ import annotations
 

@@ -86,8 +86,7 @@ class TradeAnswers:
     links: Links
 
     def read_payment(self, request: web.Request, trade: TradeRequest) -> tuple[Authorization | None, str | None]:
-        """Return the payment in the headers, which must be from this wallet to us, or a text that says what is wrong
-        with it."""
+        """Return the payment in the headers, from this wallet to us, or a text that says what is wrong with it."""
         headers = [value for name in x402.PAYMENT_HEADERS for value in request.headers.getall(name, ())]
         if trade.simulate or not headers:
             return None, None

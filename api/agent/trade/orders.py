@@ -1,7 +1,4 @@
-"""Orders, their checks before payment, the price locks of quotes, and the rate limits of trades.
-
-A challenge, its paid retry and the receipt count as one trade.
-"""
+"""Orders, their checks before payment, the price locks of quotes, and the rate limits of trades."""
 
 from __future__ import annotations
 
@@ -46,8 +43,7 @@ _TOO_MANY = "A wallet may trade 10 times a minute."
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """A requested bet with the terms on which it would settle. `hash`: the trade's public id. `got`: the current
-    quote."""
+    """A requested bet with its terms. `hash`: the trade's public id. `got`: the current quote."""
 
     request: TradeRequest
     market: ListedMarket
@@ -208,16 +204,15 @@ async def use_lock(connection: Connection, quote_id: str, wallet: bytes, idem_ha
 
 
 class TradeRates:
-    """Counts trades by address, wallet and caller in the shared limit storage."""
+    """Counts trades by address, wallet and caller. A challenge, its paid retry and the receipt count as one trade."""
 
     def __init__(self, limits: RateLimits, settings: Settings) -> None:
         self._limits = limits
         self._settings = settings
 
     async def count_call(self, request: web.Request, trade: TradeRequest, *, paid: bool) -> bool:
-        """Count a call before any database query. Return whether it also counts as a trade. The first payment after a
-        challenge does not, since the challenge was counted. `paid`: whether the call carries a payment, not checked
-        yet."""
+        """Count a call before any database query. Return whether it also counts as a trade: the first payment after a
+        challenge does not, since the challenge was counted."""
         caller = self._caller(request, trade)
         await self._limits.take(EACH_WALLET, "agent-wallet", caller, "A wallet may call 120 times a minute.")
         challenged = paid and not await _succeeds(self._limits.check(ONCE_A_PAIR, "agent-challenge", _pair(trade), ""))

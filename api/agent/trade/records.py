@@ -1,13 +1,8 @@
-"""The records of trades. They hold the payments and attempts, and turn what the chain and the index show into answers.
+"""The records of trades: their payments and attempts, and what the chain and the index show about them.
 
-A trade is accepted once its payment is recorded. It has landed once the index shows its result, no matter who sent it:
-a stake, or a payment to refund. The receipt of a landed trade calls it settled, which is the specification's term.
-While a payment may still be taken, no response asks for another one: it has the receipt, or says that the outcome
-is not known yet.
-
-If the token reports a payment as used while its key has settled nothing, the payment reached the contract without us.
-The keeper books the payment, from a final block, for the bet it was sent for. This module reports that outcome to the
-payer.
+A trade has landed once the index shows its stake, or its payment to refund, no matter who sent it. While a payment may
+still be taken, no response asks for another one. If the token reports a payment as used while its key has settled
+nothing, the payment reached the contract without us, and the keeper books it, from a final block, for its bet.
 """
 
 from __future__ import annotations
@@ -171,8 +166,7 @@ class TradeOutcomes:
         return PreviousTrade(None, tuple(nonces), paid_for, duplicate, ATTEMPTS.from_row(attempt))
 
     async def landed(self, trade: TradeRequest) -> LandedBet | None:
-        """Return the stake or refund that the index shows under the key; None if there is none or the index cannot be
-        read."""
+        """Return the stake or refund that the index shows under the key; None if the index cannot be read."""
         key = {"wallet": bytes_of(trade.wallet), "idem_hash": idem_hash(trade.idem_key)}
         try:
             async with asyncio.timeout(INDEX_WAIT_SECONDS), self._pool.connection() as connection:
@@ -191,8 +185,7 @@ class TradeOutcomes:
         replay: bool = True,
         kit: Mapping[str, Any] | None = None,
     ) -> web.StreamResponse:
-        """Answer with the receipt as soon as the index has `block`, which has the stake. Report an unknown outcome if
-        the index does not show the stake in time."""
+        """Answer with the receipt as soon as the index has the stake's block, or report an unknown outcome."""
         await self._index.wait_for_block(block, INDEX_WAIT_SECONDS)
         landed = await self.landed(trade)
         if landed is None:
@@ -208,8 +201,8 @@ class TradeOutcomes:
         kit: Mapping[str, Any] | None = None,
         named: ListedMarket | None = None,
     ) -> web.Response:
-        """Answer with the receipt of a key's stake; raise 409 if the stake was a different trade. `named`: the
-        request's market, if known."""
+        """Answer with a stake's receipt; raise 409 if it was a different trade. `named`: the request's market, if
+        known."""
         stake = landed.stake
         named = await self._index.market(trade.market_id) if named is None else named
         if named is not None and not _same(trade, named, stake):
@@ -218,8 +211,7 @@ class TradeOutcomes:
         return self._answers.settled(market, stake, landed.totals, replay=replay, kit=kit)
 
     async def account_for(self, wallet: str, amount: int, nonces: tuple[bytes, ...], facts: PaymentFacts) -> None:
-        """Raise the outcome of an earlier payment of this key that was used since. If all were cancelled, raise
-        nothing, so that the caller may ask for another payment."""
+        """Raise the outcome of an earlier payment that was used since. Raise nothing if all were cancelled."""
         for nonce in nonces:
             if facts.was_used_elsewhere(nonce):
                 arrival, is_final = await self._read(wallet, nonce, facts.block)
@@ -227,8 +219,7 @@ class TradeOutcomes:
                     self._refuse(arrival, amount, is_final=is_final)
 
     async def used(self, payment: Authorization, amount: int, facts: PaymentFacts, *, fault: str | None) -> Stake:
-        """Return the stake that a used authorization was booked as, or raise its outcome. `fault`: why the
-        authorization does not pay for this bet."""
+        """Return the stake that a used authorization was booked as, or raise its outcome."""
         if payment.nonce in facts.booked:
             return await self._booked(payment, facts.block)
         arrival, is_final = await self._read(payment.payer, payment.nonce, facts.block)

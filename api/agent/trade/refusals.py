@@ -1,8 +1,5 @@
-"""The refusals of a trade, with all their texts.
-
-A payer whose authorization was used is asked for another payment only if the index shows the authorization as
-cancelled. While the authorization's outcome is not known, the refusal is retriable.
-"""
+"""The refusals of a trade, with all their texts. Only a payer whose authorization the index shows as cancelled is asked
+for another payment. While the authorization's outcome is not known, the refusal is retriable."""
 
 from __future__ import annotations
 
@@ -104,16 +101,14 @@ def funds_reserved(amount: int) -> Problem:
 
 
 def settling(tx_hash: str | None = None, *, in_flight: bool = False) -> Problem:
-    """Report a trade whose outcome is not known yet. `tx_hash`: of its latest signed transaction. Repeated calls are
-    not counted while it is `in_flight`, so the client may retry soon."""
+    """Report an unknown outcome. Repeated calls are not counted while `in_flight`, so the client may retry soon."""
     seconds = 1 if in_flight else AGAIN_SECONDS
     hint = "Send the same request again shortly to fetch the receipt."
     return _retry("The trade with this idemKey is still settling.", hint, seconds, tx_hash)
 
 
 def closing() -> Problem:
-    """Report an unknown outcome: the market has closed by the clock, but a block after the newest one read may have the
-    stake."""
+    """Report an unknown outcome: the market has closed by the clock, but the next block may have the stake."""
     return _retry(
         "The market's closing time has passed, but only the next block will show whether this bet was placed in time.",
         "Send the same request again in a few seconds, and do not pay for this bet again.",

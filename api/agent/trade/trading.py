@@ -1,8 +1,5 @@
-"""`POST /trade`: check a bet in a fixed order, ask for payment, settle the bet once, and report the outcome.
-
-A resubmitted trade never settles twice, no matter who sends it: the contract takes a wallet's idempotency key and an
-authorization once. While a payment may still be taken, no response asks for another one.
-"""
+"""`POST /trade`: check a bet in a fixed order, ask for payment, settle the bet once, and report the outcome. A
+resubmitted trade never settles twice: the contract takes an idempotency key and an authorization once."""
 
 from __future__ import annotations
 
@@ -192,8 +189,7 @@ class TradeSubmission(Submission[web.StreamResponse]):
         return attempt.intent
 
     async def _ask_for_payment(self, order: Order, why: str | None, now: int) -> web.StreamResponse:
-        """Answer with a 402, unless a payment could not be settled now. `why`: why this request's payment was not
-        accepted."""
+        """Answer with a 402. `why`: why this request's payment was not accepted."""
         if self._past.duplicate is not None:
             raise trade_refusals.duplicate_in_flight(self._past.duplicate)
         await self._check_lanes()
@@ -275,8 +271,7 @@ class TradeSubmission(Submission[web.StreamResponse]):
     async def _handle_used_authorization(
         self, order: Order, payment: Authorization, facts: PaymentFacts, *, fault: str | None
     ) -> web.StreamResponse:
-        """Answer for an authorization that was used although its key has settled nothing. If there is no `fault`, why
-        it does not pay for this order, the keeper books the payment."""
+        """Answer for a used authorization whose key has settled nothing. Without a `fault`, the keeper books it."""
         self._escape_kit = None
         if fault is None and payment.nonce not in facts.booked:
             async with (

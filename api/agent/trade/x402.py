@@ -1,12 +1,12 @@
 """Payments: x402 in HTTP messages, the rules by which an authorization pays for a bet, and the call that collects it.
 
 Version 1 is a JSON body and the header `X-PAYMENT`; version 2 uses headers only. A payment's version is its
-`x402Version`, no matter which header holds the payment. Schemas and codecs are those of the x402 package. This module
-reads an authorization's fields itself, so that errors name the field. Pure.
+`x402Version`, no matter which header holds it. Schemas and codecs are those of the x402 package, but this module reads
+an authorization's fields itself, so that errors name the field.
 
-A payment comes in one of two forms. Stock clients sign `TransferWithAuthorization`, which anyone may send to the token.
-Our clients sign `ReceiveWithAuthorization`. Only the settlement wallet can collect such a payment, and only for the one
-bet that the nonce names. The first eight bytes of the nonce, a fixed mark, distinguish the two forms.
+Stock clients sign `TransferWithAuthorization`, which anyone may send to the token. Our clients sign
+`ReceiveWithAuthorization`, which only the settlement wallet can collect, and only for the bet that the nonce names. The
+nonce's first eight bytes, a fixed mark, distinguish the two forms.
 """
 
 from __future__ import annotations
@@ -273,9 +273,8 @@ def check_parties(payment: Authorization, *, wallet: str, pay_to: str) -> None:
 
 
 def window_fault(payment: Authorization, *, head_time: int, now: int, closes_at: int) -> str | None:
-    """Return why the payment is not valid now, or None. It is simulated on the newest block, of `head_time`; the
-    chain's clock `now` continues between blocks. Do not call this for a used authorization: its payment is booked
-    whenever the payer comes back."""
+    """Return why the payment is not valid now, or None. It is simulated on the newest block, of `head_time`. Do not
+    call this for a used authorization: its payment is booked whenever the payer comes back."""
     seconds = seconds_to_pay(now, closes_at)
     if payment.valid_after >= head_time:
         return "authorization.validAfter is in the future."
@@ -287,8 +286,7 @@ def window_fault(payment: Authorization, *, head_time: int, now: int, closes_at:
 
 
 def mismatch(payment: Authorization, amount: int, bet_hash: bytes) -> str | None:
-    """Return why the payment is not for this amount and bet, or None. The contract, too, refuses a payment bound to
-    another bet."""
+    """Return why the payment is not for this amount and bet, or None. The contract refuses such payments, too."""
     if payment.value != amount:
         return "authorization.value is not the offer's amount."
     if is_bound_to(payment, bet_hash):
