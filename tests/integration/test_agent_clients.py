@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import base64
 import json
 import random
 import subprocess
@@ -11,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import orjson
 import pytest
 from eth_account import Account
 from x402.http.utils import decode_payment_response_header
@@ -21,7 +19,7 @@ from scripts import _demo as demo
 from scripts._stack import wallets
 from scripts._stack.wallets import Wallet
 from tests.support.agent_service import AgentService
-from tests.support.buyer import Buyer, bet, header, sign
+from tests.support.buyer import Buyer, bet
 from tests.support.mcp_clients import node, without_proxies
 
 DEV = wallets.DEV
@@ -206,25 +204,6 @@ async def test_directories_find_the_trade_and_what_it_costs(service: AgentServic
     async with buyer.session.get(f"{service.url}/.well-known/x402") as response:
         listed = await response.json()
     assert (listed["version"], listed["resources"]) == (1, [f"{service.api}/trade"])
-
-
-async def test_two_payments_of_one_request_must_be_the_same(buyer: Buyer, service: AgentService) -> None:
-    who, body = DEV[5], await wanted(buyer, DEV[5], "yes", 1)
-    response, challenge = await buyer.post(body)
-    assert response.status == 402
-    terms = orjson.loads(base64.b64decode(response.headers["PAYMENT-REQUIRED"]))["accepts"][0]
-    one, other = (sign(challenge["accepts"][0], who) for _ in range(2))
-
-    def v2(envelope: dict[str, Any]) -> dict[str, str]:
-        content = {"x402Version": 2, "payload": envelope["payload"], "accepted": terms}
-        return {"PAYMENT-SIGNATURE": base64.b64encode(orjson.dumps(content)).decode()}
-
-    response, refused = await buyer.post(body, headers={**header(one), **v2(other)})
-    assert (response.status, refused["error"]) == (400, "invalid_request")
-    assert [each["field"] for each in refused["issues"]] == ["PAYMENT-SIGNATURE", "X-PAYMENT"]
-    response, answer = await buyer.post(body, headers={**header(one), **v2(one)})
-    assert response.status == 200, answer
-    assert service.chain.stake(who.address, body["idemKey"])["amount"] == USD
 
 
 @pytest.mark.thorough

@@ -16,7 +16,7 @@ from api.agent.bodies import markets, positions, research, trades
 from api.agent.bodies import parts as projection
 from api.agent.facts import Ending, FeedRound, Holding, Links, ListedMarket, Stake
 from api.agent.requests import cursor_of, place_of
-from api.agent.trade.orders import MAX_POINTS, check_impact, check_open, largest_size, max_unmoving
+from api.agent.trade.orders import MAX_POINTS, check_impact, largest_size, max_unmoving
 from api.operations import body_from
 from api.problems import Problem
 from core.agent.book import Book, Quote, fee_of
@@ -221,14 +221,6 @@ def test_market_status_by_the_chains_clock() -> None:
     assert market().status(closes) == "closed"
     assert market(ending=ending(0)).status(0) == "resolved"
     assert market(ending=ending(None)).status(0) == "void"
-
-
-def test_betting_ends_in_the_second_of_the_deadline() -> None:
-    made = market()
-    check_open(made, made.closes_at - 1)
-    with pytest.raises(Problem) as refusal:
-        check_open(made, made.closes_at)
-    assert (refusal.value.status, refusal.value.code) == (409, "market_closed")
 
 
 @pytest.mark.parametrize("kind", list(MarketKind))

@@ -246,8 +246,10 @@ def test_a_payment_is_the_same_in_both_versions() -> None:
     assert x402.decode(header(envelope_v2()), SELLER) == decoded()
     assert read_payment(envelope(), envelope_v2()) == decoded()
     assert read_payment() is None
-    with pytest.raises(Problem, match="send only one"):
+    with pytest.raises(Problem, match="send only one") as refused:
         read_payment(envelope(), envelope_v2(nonce="0x" + "35" * 32))
+    assert (refused.value.status, refused.value.code) == (400, "invalid_request")
+    assert [each["field"] for each in refused.value.extra["issues"]] == list(x402.PAYMENT_HEADERS)
 
 
 def read_payment(*envelopes: Any) -> Authorization | None:
