@@ -68,7 +68,7 @@ class Assigner:
         market = self._feed.market
         return lane_status(
             LaneSnapshot(
-                node_down=self._feed.down_since is not None,
+                node_problem=self._feed.problem,
                 base_fee_wei=market.base_fee_wei,
                 balance_wei=self.balance_wei,
                 worst_cost_wei=self._transactions.worst_cost_wei(),

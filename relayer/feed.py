@@ -58,6 +58,7 @@ class ChainFeed:
     sequence: int = 0
     reorgs: int = 0
     down_since: float | None = None
+    problem: str | None = None  # why no head can be read
     _mismatch_since: float | None = None
     _head: Block | None = None
     _market: FeeMarket | None = None
@@ -89,7 +90,7 @@ class ChainFeed:
 
     async def check(self) -> tuple[bool, str]:
         if self.down_since is not None:
-            return False, f"no node has responded for {time.monotonic() - self.down_since:.0f} s"
+            return False, f"no head for {time.monotonic() - self.down_since:.0f} s: {self.problem}"
         return self.has_head, f"head {self.head.number}" if self.has_head else "no head yet"
 
     def poll_now(self) -> None:
@@ -128,8 +129,9 @@ class ChainFeed:
             self._poll_requested.clear()
             try:
                 await self.poll_once()
-                self.down_since = None
+                self.down_since = self.problem = None
             except RpcError as error:
+                self.problem = error.message
                 if self.down_since is None:
                     self.down_since = time.monotonic()
                     log.warning(error.message, action="relayer.feed_failed", chain=self.name, kind=error.kind.value)

@@ -259,7 +259,7 @@ class LaneSnapshot:
     """The facts that decide whether a lane may sign. The transactions in flight can cost `worst_cost_wei`, value
     included; their gas will probably cost `expected_wei`. The gas of the last hour cost `spent_wei`."""
 
-    node_down: bool
+    node_problem: str | None
     base_fee_wei: int
     balance_wei: int | None
     worst_cost_wei: int
@@ -272,8 +272,8 @@ class LaneSnapshot:
 
 def lane_status(lane: LaneSnapshot, policy: LanePolicy) -> tuple[LaneStatus, str]:
     """Return the lane's most serious status and a sentence that explains it."""
-    if lane.node_down:
-        return LaneStatus.NODE_DOWN, "No RPC URL of the chain responds."
+    if lane.node_problem is not None:
+        return LaneStatus.NODE_DOWN, lane.node_problem
     if lane.signer_problem is not None:
         return LaneStatus.SIGNER_DOWN, lane.signer_problem
     if lane.out_of_funds is not None:

@@ -131,6 +131,7 @@ class Endpoint:
         self.chain_id = chain_id
         rest = ALONE_REST_SECONDS if alone else REST_SECONDS
         self.breaker = CircuitBreaker(time.monotonic, longest_rest_seconds=rest)
+        self.problem = ""  # the last failure
         self._session = session
         self._chain = str(chain_id or "unchecked")
         self._verified = chain_id is None
@@ -156,6 +157,7 @@ class Endpoint:
     def failed(self, error: RpcError) -> None:
         """Record a failure. If the node is unhealthy, stop using it for a while and then check its chain id again."""
         ERRORS.labels(self._chain, self.label, error.kind.value).inc()
+        self.problem = error.message
         if error.kind not in UNHEALTHY:
             self.breaker.succeeded()  # the node responded
             return

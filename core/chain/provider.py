@@ -339,7 +339,8 @@ class ChainProvider(AsyncJSONBaseProvider):
     def _all_resting(self, method: str) -> RpcError:
         return RpcError(
             RpcErrorKind.UNAVAILABLE,
-            f"Every RPC URL of chain {self.chain_id} failed recently and is still resting, so {method} was not sent.",
+            f"{method} was not sent, since every RPC URL of chain {self.chain_id} failed recently: "
+            + " ".join(each.problem for each in self._endpoints),
         )
 
 

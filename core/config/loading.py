@@ -24,8 +24,7 @@ KEYSTORE_PASSWORD = "VPM_RELAYER_KEYSTORE_PASSWORD_FILE"  # noqa: S105 - the nam
 
 # Read by the process runner, the launcher, deployment scripts or tests rather than by a settings class.
 PROCESS_VARIABLES = frozenset(
-    {"VPM_PARENT_PID", "VPM_READY_FILE", "VPM_TEST_DATABASE_URL"}
-    | {"VPM_TEST_FORK_BASE", "VPM_TEST_FORK_STOCK", "VPM_SAFE_OWNER_KEYS"}
+    {"VPM_READY_FILE", "VPM_SAFE_OWNER_KEYS", "VPM_TEST_DATABASE_URL", "VPM_TEST_FORK_BASE", "VPM_TEST_FORK_STOCK"}
 )
 
 

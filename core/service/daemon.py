@@ -11,18 +11,15 @@
 
 A task that raises or returns stops the daemon with a log line and a non-zero exit code. SIGTERM and SIGINT set
 `daemon.stop`, which cancels the tasks. Tasks that have not cleaned up after `VPM_STOP_GRACE_SECONDS`, or at a second
-signal, are cancelled again. With `VPM_PARENT_PID` set, the daemon stops when that process is gone. When ready, it
-writes the file `VPM_READY_FILE` ({daemon, pid, metrics}) and notifies systemd's `NOTIFY_SOCKET`, if these are set.
+signal, are cancelled again. When ready, the daemon writes the file `VPM_READY_FILE` ({daemon, pid, metrics}), if set.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import os
 import signal
-import socket
 import sys
 from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
@@ -34,13 +31,11 @@ import uvloop
 from core import log as logging
 from core.config import Settings, exposed_files, load, unknown_variables
 from core.db.engine import connect
-from core.errors import EXIT_CRASH, ConfigError, VpmError
+from core.errors import EXIT_CRASH, VpmError
 from core.service.cancelling import cancel_and_wait
 from core.service.health import HealthServer
 
 log = logging.get_logger(__name__)
-
-PARENT_POLL_SECONDS = 0.5
 
 Setup = Callable[["Daemon"], AbstractAsyncContextManager[None]]
 
@@ -92,7 +87,6 @@ def run_daemon(name: str, setup: Setup, *, metrics_port: Callable[[Settings], in
     """Run a daemon until it is stopped or a task fails, and return the process's exit code."""
     try:
         settings = load(Settings)
-        parent_pid = _parent_pid()
     except VpmError as error:
         print(f"{name}: {error.sentence()}", file=sys.stderr, flush=True)
         return error.exit_code
@@ -100,10 +94,10 @@ def run_daemon(name: str, setup: Setup, *, metrics_port: Callable[[Settings], in
     for sentence in (*unknown_variables(), *exposed_files()):
         log.warning(sentence, action="config.unknown_variable")
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        return runner.run(serve(name, setup, settings, metrics_port(settings), parent_pid))
+        return runner.run(serve(name, setup, settings, metrics_port(settings)))
 
 
-async def serve(name: str, setup: Setup, settings: Settings, metrics_port: int, parent_pid: int | None = None) -> int:
+async def serve(name: str, setup: Setup, settings: Settings, metrics_port: int) -> int:
     """Run a daemon in the running loop, and return its exit code."""
     health = HealthServer(settings.metrics_host, metrics_port)
     health.add_check("database", lambda: _database(settings.database_url.get_secret_value()))
@@ -120,7 +114,6 @@ async def serve(name: str, setup: Setup, settings: Settings, metrics_port: int, 
     loop = asyncio.get_running_loop()
     for each in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(each, on_signal, each)
-    watching = asyncio.create_task(_watch_parent(parent_pid, daemon, reasons))
     living = asyncio.create_task(_live(daemon, setup, hurry))
     stopping = asyncio.create_task(daemon.stop.wait())
     try:
@@ -135,7 +128,7 @@ async def serve(name: str, setup: Setup, settings: Settings, metrics_port: int, 
     except Exception as error:
         return _crashed(name, "stop" if daemon.started else "start", error)
     finally:
-        await cancel_and_wait(watching, stopping)
+        await cancel_and_wait(stopping)
         for each in (signal.SIGTERM, signal.SIGINT):
             loop.remove_signal_handler(each)
     if daemon.crash is not None:
@@ -187,39 +180,4 @@ def _announce_ready(daemon: Daemon) -> None:
         partial.touch(mode=0o600)
         partial.write_text(json.dumps(content))
         partial.replace(path)
-    address = os.environ.get("NOTIFY_SOCKET")
-    if address:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notifier, contextlib.suppress(OSError):
-            notifier.connect("\0" + address[1:] if address.startswith("@") else address)
-            notifier.sendall(b"READY=1")
     log.info("ready", action="daemon.ready", daemon=daemon.name, metrics=daemon.health.url)
-
-
-def _parent_pid() -> int | None:
-    text = os.environ.get("VPM_PARENT_PID", "").strip()
-    if not text:
-        return None
-    if not text.isdecimal() or int(text) < 1:
-        raise ConfigError(f"VPM_PARENT_PID is invalid: {text!r} is not a process id.")
-    return int(text)
-
-
-async def _watch_parent(pid: int | None, daemon: Daemon, reasons: list[str]) -> None:
-    if pid is None:
-        return
-    is_parent = os.getppid() == pid
-    while os.getppid() == pid if is_parent else _exists(pid):
-        await asyncio.sleep(PARENT_POLL_SECONDS)
-    log.warning("the parent process is gone", action="daemon.orphaned", parent_pid=pid)
-    reasons.append("parent gone")
-    daemon.stop.set()
-
-
-def _exists(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass
-    return True

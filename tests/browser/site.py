@@ -145,7 +145,6 @@ def running_site(
         "VPM_ATTESTATION_KEY": wallets.ATTESTATION.private_key,
         "VPM_DEMO_WALLET_KEY": wallets.DEMO.private_key,
         "CRON_SECRET": "a-secret-only-the-scheduler-has",
-        "VPM_PARENT_PID": str(os.getpid()),
     }
     only = {"relayer": {"VPM_RELAYER_KEYS": relayer_keys()}, "keeper": dict.fromkeys(followed("STOCK", ""), "")}
     try:

@@ -29,7 +29,7 @@ MAX_SECONDS = 840
 # one of them to finish is enough.
 _PRELUDE = f"""\
 set -euo pipefail
-export VPM_PARENT_PID=$$
+trap 'kill $(jobs -p) || true' EXIT
 APE="$(command -v ape)"
 ape() {{ flock "{REPOSITORY}/.vpm/env/ape.lock" "$APE" "$@"; }}
 """

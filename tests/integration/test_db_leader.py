@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import subprocess
 import sys
+from collections.abc import AsyncIterator
 
 import psycopg
 import pytest
 
 from core.db.engine import connect
 from core.db.leader import Leadership, lock_key
+from core.errors import DatabaseUnreachable
 from core.paths import REPOSITORY
 from core.service.cancelling import cancel_and_wait
 from tests.waiting import until
@@ -34,8 +37,16 @@ class Work:
             raise
 
 
+@contextlib.asynccontextmanager
+async def running(*leaders: Leadership) -> AsyncIterator[None]:
+    tasks = [asyncio.create_task(leader.run(Work())) for leader in leaders]
+    try:
+        yield
+    finally:
+        await cancel_and_wait(*tasks)
+
+
 def _terminate_holder(url: str, role: str) -> int:
-    """End the holder's connection, as a failed network or a killed backend does."""
     with psycopg.connect(url, autocommit=True) as connection:
         rows = connection.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = %s"
@@ -79,14 +90,11 @@ async def test_a_killed_process_is_replaced_within_ten_seconds(database_url: str
         assert holder.stdout is not None
         assert await asyncio.to_thread(holder.stdout.readline) == b"leading\n"
         standby = Leadership(database_url, "killed")
-        task = asyncio.create_task(standby.run(Work()))
-        try:
+        async with running(standby):
             await asyncio.sleep(1.5)
             assert not standby.is_leader
             holder.send_signal(signal.SIGKILL)
             await until(lambda: standby.is_leader, "the standby to lead", 10)
-        finally:
-            await cancel_and_wait(task)
 
 
 async def test_a_process_that_hangs_is_replaced(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,23 +102,17 @@ async def test_a_process_that_hangs_is_replaced(database_url: str, monkeypatch: 
     monkeypatch.setattr("core.db.leader.HUNG_SECONDS", 1)
     monkeypatch.setattr("core.db.leader.CHECK_SECONDS", 600.0)
     hung, standby = Leadership(database_url, "hung"), Leadership(database_url, "hung")
-    tasks = [asyncio.create_task(hung.run(Work()))]
-    try:
+    async with running(hung):
         await until(lambda: hung.is_leader)
         monkeypatch.undo()
-        tasks.append(asyncio.create_task(standby.run(Work())))
-        await until(lambda: standby.is_leader)
-    finally:
-        await cancel_and_wait(*tasks)
+        async with running(standby):
+            await until(lambda: standby.is_leader)
 
 
 async def test_roles_do_not_hinder_each_other(database_url: str) -> None:
     leaders = [Leadership(database_url, role) for role in ("indexer:base", "indexer:vpm")]
-    tasks = [asyncio.create_task(leader.run(Work())) for leader in leaders]
-    try:
+    async with running(*leaders):
         await until(lambda: all(leader.is_leader for leader in leaders))
-    finally:
-        await cancel_and_wait(*tasks)
     assert lock_key("indexer:base") != lock_key("indexer:vpm")
 
 
@@ -133,16 +135,11 @@ async def test_failing_work_gives_up_the_lock_and_raises(database_url: str) -> N
         await leader.run(fail)
     assert not leader.is_leader
     successor = Leadership(database_url, "fails")
-    task = asyncio.create_task(successor.run(Work()))
-    try:
+    async with running(successor):
         await until(lambda: successor.is_leader)
-    finally:
-        await cancel_and_wait(task)
 
 
 async def test_the_election_outlives_a_missing_database(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from core.errors import DatabaseUnreachable
-
     real, failures = connect, [DatabaseUnreachable(), DatabaseUnreachable()]
 
     async def flaky(*arguments: object, **options: object) -> object:
@@ -152,9 +149,6 @@ async def test_the_election_outlives_a_missing_database(database_url: str, monke
 
     monkeypatch.setattr("core.db.leader.connect", flaky)
     leader = Leadership(database_url, "patient")
-    task = asyncio.create_task(leader.run(Work()))
-    try:
+    async with running(leader):
         await until(lambda: leader.is_leader)
         assert failures == []
-    finally:
-        await cancel_and_wait(task)

@@ -30,6 +30,19 @@ def _engine(url: str) -> sa.Engine:
     return sa.create_engine(sa.make_url(url).set(drivername="postgresql+psycopg"), poolclass=sa.NullPool)
 
 
+def _add_migrations(monkeypatch: pytest.MonkeyPatch, folder: Path, **statements: str) -> None:
+    """Add a migration with one statement to each of these areas."""
+    for area, statement in statements.items():
+        (folder / f"{area}_0001_probe.py").write_text(
+            f'from alembic import op\nrevision = "{area}_0001"\ndown_revision = None\n'
+            f'branch_labels = ("{area}",)\ndepends_on = "core_0001"\n'
+            f'def upgrade() -> None:\n    op.execute("{statement}")\n'
+        )
+    config = migration._config()
+    config.set_main_option("version_locations", f"{VERSIONS}:{folder}")
+    monkeypatch.setattr(migration, "_config", lambda: config)
+
+
 def test_the_baseline_is_made_from_the_declared_tables() -> None:
     assert tables.TABLES.read_text() == tables.rendered(), "run `python -m core.db.migrations.tables`"
 
@@ -83,20 +96,7 @@ def test_an_area_of_its_own_joins_without_touching_another_file(
     empty: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Two areas whose migrations both build on the core's: every head is applied, and the check knows it."""
-    for area in ("probe", "other"):
-        (tmp_path / f"{area}_0001_table.py").write_text(
-            f'from alembic import op\nrevision = "{area}_0001"\ndown_revision = None\n'
-            f'branch_labels = ("{area}",)\ndepends_on = "core_0001"\n'
-            f'def upgrade() -> None:\n    op.execute("CREATE TABLE {area} (id bigint)")\n'
-        )
-    plain = migration._config
-
-    def both() -> Any:
-        config = plain()
-        config.set_main_option("version_locations", f"{VERSIONS}:{tmp_path}")
-        return config
-
-    monkeypatch.setattr(migration, "_config", both)
+    _add_migrations(monkeypatch, tmp_path, probe="CREATE TABLE probe (id int)", other="CREATE TABLE other (id int)")
     applied = migrate(empty)
     assert {"probe_0001", "other_0001"} <= set(applied)
     with _engine(empty).connect() as connection:
@@ -108,19 +108,7 @@ def test_an_area_of_its_own_joins_without_touching_another_file(
 def test_a_busy_table_is_waited_for_only_briefly(empty: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """A migration that cannot get its lock lets others pass and tries again."""
     migrate(empty)
-    (tmp_path / "probe_0001_lock.py").write_text(
-        'from alembic import op\nrevision = "probe_0001"\ndown_revision = None\nbranch_labels = ("probe",)\n'
-        'depends_on = "core_0001"\n'
-        'def upgrade() -> None:\n    op.execute("ALTER TABLE operator_switch ADD COLUMN probe integer")\n'
-    )
-    plain = migration._config
-
-    def with_probe() -> Any:
-        config = plain()
-        config.set_main_option("version_locations", f"{VERSIONS}:{tmp_path}")
-        return config
-
-    monkeypatch.setattr(migration, "_config", with_probe)
+    _add_migrations(monkeypatch, tmp_path, probe="ALTER TABLE operator_switch ADD COLUMN probe integer")
     monkeypatch.setattr(migration, "LOCK_TIMEOUT_MS", 300)
     reader = psycopg.connect(empty)
     reader.execute("SELECT * FROM operator_switch")

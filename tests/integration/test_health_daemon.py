@@ -212,25 +212,3 @@ def test_readiness_is_shown_in_a_file_and_over_http(daemon: StartDaemon, tmp_pat
     with urllib.request.urlopen(ready["metrics"].replace("/metrics", "/ready"), timeout=60) as response:
         assert response.status == 200
     assert [path.name for path in file.parent.iterdir()] == ["ready.json"]
-
-
-@pytest.mark.thorough
-def test_it_stops_when_the_process_that_started_it_is_killed(tmp_path: Path) -> None:
-    """The parent names itself, starts the daemon and is killed; the daemon gets no signal."""
-    script, log = tmp_path / "probe.py", tmp_path / "log"
-    script.write_text(HEADER.replace("{body}", 'daemon.spawn("worker", forever())'))
-    parent_code = (
-        "import os, subprocess, sys, time\n"
-        f"child = subprocess.Popen([sys.executable, {str(script)!r}], stdout=open({str(log)!r}, 'w'),\n"
-        "    stderr=subprocess.STDOUT, env={**os.environ, 'VPM_PARENT_PID': str(os.getpid())})\n"
-        "print(child.pid, flush=True)\ntime.sleep(60)\n"
-    )
-    env = {"PATH": os.environ["PATH"], "PYTHONPATH": str(REPOSITORY), "DATABASE_URL": "postgresql://u:p@127.0.0.1:1/x"}
-    with subprocess.Popen([sys.executable, "-c", parent_code], stdout=subprocess.PIPE, text=True, env=env) as parent:
-        assert parent.stdout is not None
-        parent.stdout.readline()
-        wait(lambda: "daemon.ready" in log.read_text())
-        parent.kill()
-    wait(lambda: "daemon.stopped" in log.read_text())
-    assert "daemon.orphaned" in log.read_text()
-    assert "worker finished" in log.read_text()

@@ -84,7 +84,6 @@ def environment(running: RunningChain, known: Genesis, url: str) -> dict[str, st
         "VPM_STOCK_WS_URLS": running.ws_url,
         "VPM_DEPLOYMENTS_DIR": str(known.deployments),
         "VPM_INDEXER_METRICS_PORT": "0",
-        "VPM_PARENT_PID": str(os.getpid()),
     }
 
 

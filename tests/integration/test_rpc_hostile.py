@@ -93,7 +93,7 @@ async def test_retry_after_is_honoured() -> None:
         started = time.monotonic()
         with pytest.raises(RpcError, match="429"):
             await rpc.call("eth_blockNumber", [], str)
-        with pytest.raises(RpcError, match="still resting"):
+        with pytest.raises(RpcError, match="429"):
             await rpc.call("eth_blockNumber", [], str)
         await asyncio.sleep(started + 2.1 - time.monotonic())
         assert await rpc.call("eth_blockNumber", [], str) == "0x1"
@@ -106,7 +106,7 @@ async def test_when_all_rest_the_answer_is_immediate() -> None:
             with pytest.raises(RpcError):
                 await rpc.call("eth_blockNumber", [], str)
         asked, started = len(node.methods), time.monotonic()
-        with pytest.raises(RpcError, match="failed recently and is still resting, so eth_blockNumber was not sent"):
+        with pytest.raises(RpcError, match=r"eth_blockNumber was not sent, since every RPC URL .* HTTP 500"):
             await rpc.call("eth_blockNumber", [], str)
         assert time.monotonic() - started < 0.5, "it waited for the rest to end, which takes a second"
         assert len(node.methods) == asked

@@ -116,7 +116,6 @@ class Fleet:
             "VPM_PUBLIC_URL": public,
             metrics_variable(daemon): "0",
             "VPM_READY_FILE": str(self.ready_file(name)),
-            "VPM_PARENT_PID": str(os.getpid()),
             "VPM_BASE_POLL_INTERVAL_MS": "250",
             "VPM_STOCK_POLL_INTERVAL_MS": "250",
             "VPM_BASE_FINALITY_BLOCKS": str(FINALITY_BLOCKS),

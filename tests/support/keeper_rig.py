@@ -58,7 +58,6 @@ class Rig:
             "VPM_KEEPER_SETTLE_EVERY_SECONDS": "1",
             "VPM_KEEPER_LIST_EVERY_SECONDS": "2",
             "VPM_KEEPER_SNAPSHOT_EVERY_SECONDS": "3",
-            "VPM_PARENT_PID": str(os.getpid()),
             "VPM_LOG_FORMAT": "console",
         }
         for name, running in self.chains.items():

@@ -293,7 +293,6 @@ class Relayers:
             "VPM_RELAYER_KEYS": ",".join(self.secrets),
             "VPM_RELAYER_LEASE_SECONDS": "3",
             "VPM_RELAYER_RESEND_AFTER_SECONDS": "2",
-            "VPM_PARENT_PID": str(os.getpid()),
             "VPM_READY_FILE": str(self.folder / f"ready-{len(self.running)}.json"),
         } | self.more
         with (self.folder / f"relayer-{len(self.running)}.log").open("wb") as log:

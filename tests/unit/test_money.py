@@ -17,24 +17,20 @@ UNITS = st.integers(min_value=-(10**30), max_value=10**30)
 @pytest.mark.parametrize(
     ("body", "units"),
     [
-        (b'{"x": 1}', 1_000_000),
-        (b'{"x": 1.5}', 1_500_000),
-        (b'{"x": 0.1}', 100_000),
-        (b'{"x": 0.000001}', 1),
-        (b'{"x": 1e-6}', 1),
-        (b'{"x": 1E3}', 1_000_000_000),
-        (b'{"x": 1.50000000000}', 1_500_000),
-        (b'{"x": -2.25}', -2_250_000),
-        (b'{"x": 0}', 0),
-        (b'{"x": -0.0}', 0),
-        (b'{"x": 0e-999999999}', 0),
-        (b'{"x": 999999999999999999.999999}', 999_999_999_999_999_999_999_999),
-        # The float nearest to it is 0.30000000000000004: read through one, this would be refused.
-        (b'{"x": 0.3}', 300_000),
+        (b"1", 1_000_000),
+        (b"0.000001", 1),
+        (b"1e-6", 1),
+        (b"1E3", 1_000_000_000),
+        (b"1.50000000000", 1_500_000),
+        (b"-2.25", -2_250_000),
+        (b"-0.0", 0),
+        (b"0e-999999999", 0),
+        (b"999999999999999999.999999", 999_999_999_999_999_999_999_999),
+        (b"0.3", 300_000),  # as a float it would have too many decimals: 0.30000000000000004
     ],
 )
 def test_json_numbers_are_read_to_the_unit(body: bytes, units: int) -> None:
-    assert money.units_from_json(money.loads(body)["x"]) == units
+    assert money.units_from_json(money.loads(body)) == units
 
 
 @pytest.mark.parametrize(
@@ -58,21 +54,7 @@ def test_only_exact_numbers_are_amounts(value: object) -> None:
 
 
 @pytest.mark.parametrize(
-    "body",
-    [
-        b"NaN",
-        b"Infinity",
-        b"-Infinity",
-        b"01",
-        b"1.",
-        b".5",
-        b"",
-        b"{",
-        b"\xff",
-        b"9" * 5000,
-        b"[" * 100_000,
-        b"[" * 4999,
-    ],
+    "body", [b"NaN", b"-Infinity", b"01", b"1.", b".5", b"", b"{", b"\xff", b"9" * 5000, b"[" * 100_000, b"[" * 4999]
 )
 def test_what_is_not_json_is_a_value_error(body: bytes) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 - json and our own checks differ in the text

@@ -250,9 +250,9 @@ LIMITS = LanePolicy(FeePolicy(cap_wei=1_000), PATIENCE, max_in_flight=10, gas_pe
     ("snapshot", "expected"),
     [
         (IDLE, LaneStatus.READY),
-        (replace(IDLE, node_down=True, in_flight=10), LaneStatus.NODE_DOWN),
+        (replace(IDLE, node_problem="it said so", in_flight=10), LaneStatus.NODE_DOWN),
         (replace(IDLE, signer_problem="it said so"), LaneStatus.SIGNER_DOWN),
-        (replace(IDLE, signer_problem="it said so", node_down=True), LaneStatus.NODE_DOWN),
+        (replace(IDLE, signer_problem="it said so", node_problem="it said so"), LaneStatus.NODE_DOWN),
         (replace(IDLE, out_of_funds="it said so"), LaneStatus.OUT_OF_GAS),
         (replace(IDLE, balance_wei=None), LaneStatus.STARTING),
         (replace(IDLE, balance_wei=0), LaneStatus.OUT_OF_GAS),
