@@ -402,30 +402,27 @@ class EndedIntent:
     is_noop: bool  # it only fills a nonce, and no caller requested it
 
 
-async def long_ended(connection: Connection, chain_id: int, *, days: int, limit: int) -> list[EndedIntent]:
-    """Return and lock the oldest intents that ended more than `days` days ago and are not thinned yet."""
+async def thin_long_ended(connection: Connection, chain_id: int, *, days: int, limit: int) -> list[EndedIntent]:
+    """Delete all but key and outcome of the oldest intents that ended more than `days` days ago. Return these intents,
+    which stay locked until the transaction ends.
+
+    Their rows stay, so that their keys stay taken and their outcomes can be read. `drop` only intents whose key can
+    never be enqueued again.
+    """
     rows = await connection.fetch_all(
-        "SELECT id, key, lane_group = 'noop' FROM outbox_intent WHERE chain_id = %s "
-        "AND state IN ('final', 'failed', 'replaced') AND NOT is_thinned "
-        "AND state_at < now() - make_interval(days => %s) ORDER BY state_at LIMIT %s FOR UPDATE SKIP LOCKED",
+        "UPDATE outbox_intent SET data = '', depends_on = NULL, is_thinned = true WHERE id IN "
+        "(SELECT id FROM outbox_intent WHERE chain_id = %s AND state IN ('final', 'failed', 'replaced') "
+        "AND NOT is_thinned AND state_at < now() - make_interval(days => %s) ORDER BY state_at LIMIT %s "
+        "FOR UPDATE SKIP LOCKED) RETURNING id, key, lane_group = 'noop'",
         (chain_id, days, limit),
     )
-    return [EndedIntent(*row) for row in rows]
-
-
-async def thin(connection: Connection, ids: Sequence[int]) -> None:
-    """Delete all but key and outcome of intents that `long_ended` has locked in the same transaction.
-
-    A thinned intent keeps its row, so that its key stays taken and its outcome can be read. `drop` only intents whose
-    key can never be enqueued again.
-    """
+    thinned = [EndedIntent(*row) for row in rows]
     await connection.execute("SET LOCAL vpm.outbox_retention = 'on'")  # the tables refuse any other deletion
     for table in (b"outbox_history", b"outbox_transaction"):
-        await connection.execute(b"DELETE FROM " + table + b" WHERE intent_id = ANY(%s)", (list(ids),))
+        ids = [each.id for each in thinned]
+        await connection.execute(b"DELETE FROM " + table + b" WHERE intent_id = ANY(%s)", (ids,))
     await connection.execute("SET LOCAL vpm.outbox_retention = 'off'")
-    await connection.execute(
-        "UPDATE outbox_intent SET data = '', depends_on = NULL, is_thinned = true WHERE id = ANY(%s)", (list(ids),)
-    )
+    return thinned
 
 
 async def drop(connection: Connection, ids: Sequence[int]) -> int:

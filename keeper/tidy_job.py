@@ -1,7 +1,7 @@
 """`tidy`, `agent-tidy`: delete old finished transactions, attempts, job requests and price locks.
 
-Intents whose key still prevents a duplicate are kept: see core.outbox.thin. Attempts prevent duplicates by their
-counts, so their intents are deleted with them.
+Intents whose key still prevents a duplicate are kept (core.outbox.thin_long_ended). Attempts prevent duplicates by
+their counts, so their intents are deleted with them.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ async def _transactions(run: JobRun) -> None:
     thinned = dropped = forgotten = 0
     for _ in range(MAX_BATCHES):
         async with run.keeper.pool.connection() as connection, connection.transaction():
-            old = await outbox.long_ended(connection, chain_id, days=days, limit=AT_ONCE)
+            old = await outbox.thin_long_ended(connection, chain_id, days=days, limit=AT_ONCE)
             gone, attempts_gone = await _delete_old(connection, chain_id, old)
         thinned += len(old) - gone
         dropped += gone
@@ -63,7 +63,6 @@ async def _delete_old(connection: Connection, chain_id: int, old: list[outbox.En
     prefix = attempts.key_prefix(chain_id)
     guarded = [each.id for each in old if each.is_noop or each.key.startswith(prefix)]
     forgotten = await attempts.forget(connection, guarded)
-    await outbox.thin(connection, [each.id for each in old])
     return await outbox.drop(connection, guarded), forgotten
 
 

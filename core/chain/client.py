@@ -91,42 +91,32 @@ class ChainClient(AsyncWeb3[ChainProvider]):
         guess: the hash of the block that is probably the newest. Its code and views are read in the same batch as the
         newest block, so a right guess saves a round trip.
         """
-        if guess is None:
-            newest = block = await self.head(timeout_seconds=timeout_seconds)
-            code, *answers = await self._state_at(block.hash, account, calls, timeout_seconds)
-        else:
-            newest, code, answers = await self._guessed(guess, account, calls, timeout_seconds)
-            block = newest
-            if newest.hash != guess:
-                code, *answers = await self._state_at(block.hash, account, calls, timeout_seconds)
+
+        async def state_at(block_hash: str) -> list[Any | RpcError]:
+            requests = _state_requests(block_hash, account, calls)
+            return await self.provider.batch(requests, Data, timeout_seconds=timeout_seconds)
+
+        requests = [_block_request("latest"), *([] if guess is None else _state_requests(guess, account, calls))]
+        shapes: list[Any] = [Block, *[Data] * (len(requests) - 1)]
+        head, *state = await self.provider.batch(requests, shapes, timeout_seconds=timeout_seconds)
+        newest: Block = values([head])[0]
+        block = newest
+        if newest.hash != guess:
+            state = await state_at(block.hash)
         for depth in DEPTHS:
-            if not any(_is_unknown_block(each) for each in (code, *answers)):
+            if not any(isinstance(each, RpcError) and each.kind is RpcErrorKind.BLOCK_NOT_FOUND for each in state):
                 break
             below = _block_request(max(newest.number - depth, 0))
             older = await self.provider.call_optional(*below, Block, timeout_seconds=timeout_seconds)
             if older is not None:
                 block = older
-                code, *answers = await self._state_at(block.hash, account, calls, timeout_seconds)
+                state = await state_at(block.hash)
+        code, *answers = state
         return (
             block,
             data_bytes(values([code])[0]),
             [_decoded(call, answer) for call, answer in zip(calls, answers, strict=True)],
         )
-
-    async def _state_at(
-        self, block_hash: str, account: str, calls: Sequence[Call], timeout_seconds: float | None
-    ) -> list[Any | RpcError]:
-        requests = _state_requests(block_hash, account, calls)
-        return await self.provider.batch(requests, Data, timeout_seconds=timeout_seconds)
-
-    async def _guessed(
-        self, guess: str, account: str, calls: Sequence[Call], timeout_seconds: float | None
-    ) -> tuple[Block, Any | RpcError, list[Any | RpcError]]:
-        """Read the newest block and, in the same batch, the account's code and the calls at the guessed block."""
-        requests = [_block_request("latest"), *_state_requests(guess, account, calls)]
-        shapes: list[Any] = [Block, *[Data] * (len(requests) - 1)]
-        answers: list[Any] = await self.provider.batch(requests, shapes, timeout_seconds=timeout_seconds)
-        return values(answers[:1])[0], answers[1], answers[2:]
 
     async def read_many(
         self, calls: Sequence[Call], block: BlockId, *, timeout_seconds: float | None = None
@@ -167,10 +157,6 @@ def _block_request(block: BlockId) -> tuple[str, list[Any]]:
 def _state_requests(block_hash: str, account: str, calls: Sequence[Call]) -> list[tuple[str, list[Any]]]:
     where = _block_parameter(block_hash)
     return [("eth_getCode", [account, where]), *(("eth_call", [call.parameters(), where]) for call in calls)]
-
-
-def _is_unknown_block(answer: Any | RpcError) -> bool:
-    return isinstance(answer, RpcError) and answer.kind is RpcErrorKind.BLOCK_NOT_FOUND
 
 
 def _block_parameter(block: BlockId) -> Any:

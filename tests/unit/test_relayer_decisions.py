@@ -242,7 +242,7 @@ def test_a_nonce_is_given_up_only_to_a_known_canonical_transaction(
     assert found is expected
 
 
-IDLE = LaneSnapshot(False, 100, balance_wei=10_000, worst_cost_wei=0, spent_wei=0, expected_wei=0, in_flight=0)
+IDLE = LaneSnapshot(None, 100, balance_wei=10_000, worst_cost_wei=0, spent_wei=0, expected_wei=0, in_flight=0)
 LIMITS = LanePolicy(FeePolicy(cap_wei=1_000), PATIENCE, max_in_flight=10, gas_per_hour_wei=5_000)
 
 

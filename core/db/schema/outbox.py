@@ -66,7 +66,7 @@ outbox_intent = table(
     sa.Column("created_at", UtcDateTime, nullable=False, server_default=sa.func.now()),
     sa.Column("state_at", UtcDateTime, nullable=False, server_default=sa.func.now()),
     sa.Column("mined_at", UtcDateTime),
-    # Call data, signed bytes and history are deleted; key and outcome stay (core.outbox.thin).
+    # Call data, signed bytes and history are deleted; key and outcome stay (core.outbox.thin_long_ended).
     sa.Column("is_thinned", sa.Boolean, nullable=False, server_default=sa.text("false")),
     sa.CheckConstraint(
         "state IN ('queued', 'signed', 'sent', 'mined', 'final', 'failed', 'replaced')", name="state_is_known"

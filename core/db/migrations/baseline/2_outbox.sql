@@ -53,7 +53,7 @@ $$;
 CREATE TRIGGER outbox_intent_moved AFTER UPDATE ON outbox_intent
     REFERENCING OLD TABLE AS before NEW TABLE AS after FOR EACH STATEMENT EXECUTE FUNCTION outbox_intents_moved();
 
--- Refuses every change, and every deletion but those of core.outbox.thin, which sets a flag for its own transaction.
+-- Refuses every change, and every deletion but those of core.outbox.thin_long_ended, which sets a flag for its own transaction.
 CREATE FUNCTION outbox_rows_are_kept() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
     IF TG_OP = 'DELETE' AND current_setting('vpm.outbox_retention', true) = 'on' THEN
