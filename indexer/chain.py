@@ -15,27 +15,32 @@ from dataclasses import dataclass, field
 
 from core.chain.errors import RpcError
 from core.chain.heads import final_block
-from core.db.engine import Connection, ConnectionPool
-from core.hexadecimal import bytes_of, hex_of
+from core.db.engine import ConnectionPool
+from core.hexadecimal import hex_of
 from core.log import get_logger
 from indexer import metrics
 from indexer.errors import BeyondFinality, Contradiction, NodeFault
 from indexer.feeds import backfill_feeds
 from indexer.fetch import Fetcher, Replaced
-from indexer.finality import FinalityTracker, Fork, common_ancestor, confirms_fork
+from indexer.finality import FinalityTracker, find_fork, require_agreement
 from indexer.fold.rows import Page
 from indexer.history import TOO_MUCH, Width, batches, pages
 from indexer.node import Header, RpcNode
 from indexer.sources import Sources
-from indexer.store.blocks import blocks_below, first_block_after, places_of_logs
-from indexer.store.cursor import Cursor, SeenHead, open_cursor, record_head, record_state
+from indexer.store.cursor import (
+    Cursor,
+    SeenHead,
+    open_cursor,
+    places_of_logs,
+    record_head,
+    record_state,
+)
 from indexer.store.steps import append, insert_missing, prune_blocks, rewind
 from indexer.store.sums import sum_all
 
 log = get_logger(__name__)
 
 LINKED_AT_ONCE = 32  # blocks fetched together at the head
-LOOK_BACK = 64  # stored blocks compared with the chain at once
 KEEP_LOCAL_BLOCKS = 20_000  # of a development chain; below, only blocks with logs are kept
 PRUNE_SECONDS = 60.0
 ABANDONED_SECONDS = 10.0  # within this time each of several nodes behind one address has responded
@@ -318,8 +323,8 @@ class ChainFollower:
         if cursor.at_start:
             raise NodeFault("A node returned a first block whose parent is not that node's previous block.")
         async with self._pool.connection() as connection:
-            fork = await self._fork(connection, cursor, head)
-            await self._require_agreement(fork)
+            fork = await find_fork(connection, self.node, cursor.chain_id, min(cursor.number, head.number))
+            await require_agreement(self.node, fork)
             back_to = self.sources.start_block - 1 if fork.ancestor is None else fork.ancestor.number
             lowest = final_block(cursor.number, self._finalized, self._finality_blocks)
             if back_to < lowest and not self.sources.allows_deep_reorgs:
@@ -339,38 +344,6 @@ class ChainFollower:
             self.cursor = await rewind(connection, self.sources, cursor, fork.ancestor)
         metrics.REORGS.labels(self.sources.name).inc()
         metrics.INDEXED.labels(self.sources.name).set(back_to)
-
-    async def _fork(self, connection: Connection, cursor: Cursor, head: Header) -> Fork:
-        top = min(cursor.number, head.number)
-        above = await first_block_after(connection, cursor.chain_id, top)
-        while True:
-            stored = await blocks_below(connection, cursor.chain_id, top, LOOK_BACK)
-            if not stored:
-                return Fork(None, above)
-            fork = common_ancestor(stored, await self._hashes(self.node, [block.number for block in stored]))
-            if fork is not None:
-                return Fork(fork.ancestor, fork.replaced or above)
-            above, top = stored[-1], stored[-1].number - 1
-
-    async def _require_agreement(self, fork: Fork) -> None:
-        """Check that every node reports the same fork; raise NodeFault while one is behind or still on the old fork."""
-        asked = [block.number for block in (fork.ancestor, fork.replaced) if block is not None]
-        for node in self.node.separate_nodes():
-            hashes = await self._hashes(node, asked)
-            ancestor = hashes.get(fork.ancestor.number) if fork.ancestor is not None else None
-            replaced = hashes.get(fork.replaced.number) if fork.replaced is not None else None
-            if not confirms_fork(fork, ancestor, replaced):
-                raise NodeFault(
-                    f"The {self.sources.name} nodes disagree about a reorganization at block {asked[-1]}. The index"
-                    " waits until they agree."
-                )
-
-    @staticmethod
-    async def _hashes(node: RpcNode, numbers: list[int]) -> dict[int, bytes]:
-        headers = await node.headers(numbers) if numbers else []
-        return {
-            number: bytes_of(header.hash) for number, header in zip(numbers, headers, strict=True) if header is not None
-        }
 
     # ---------------------------------------------------------------- state for readers and metrics
 

@@ -20,8 +20,8 @@ from core.db.engine import ConnectionPool, make_pool
 from core.db.migrate import check_fit
 from core.db.schema import metadata
 from core.errors import EXIT_UNAVAILABLE, ConfigError, VpmError
+from indexer.audit.rows import Comparison
 from indexer.audit.run import audit
-from indexer.audit.snapshot import Comparison
 from indexer.rebuild import rebuild
 from indexer.service import serve
 from indexer.sources import Sources, sources_of
@@ -40,10 +40,7 @@ def main(arguments: list[str] | None = None) -> int:
     commands.add_parser("run", help="follow the chains until stopped (the default)")
     for name, what in (
         ("rebuild", "delete the projections and fold them again from the raw logs"),
-        (
-            "audit",
-            "compare raw logs, every column of every row, totals and views with the chain; exit with 1 if any differs",
-        ),
+        ("audit", "compare raw logs, all rows, totals and views with the chain; exit with 1 if any differs"),
     ):
         command = commands.add_parser(name, help=what)
         command.add_argument("--chain", choices=CHAIN_NAMES, help="the only chain to work on")
@@ -97,30 +94,18 @@ async def _each_chain(settings: Settings, only: str | None, work: ChainWork) -> 
 
 
 async def _rebuild(pool: ConnectionPool, _settings: Settings, chain: ChainSettings, sources: Sources) -> bool:
-    done = await rebuild(pool, sources, lambda logs: _show(f"{chain.name}: {logs:,} logs folded"))
-    _show("")
+    done = await rebuild(pool, sources)
     print(f"{chain.name}: {done.logs:,} logs folded up to block {done.block} in {done.seconds:.1f} s")
     return True
 
 
 async def _audit(pool: ConnectionPool, settings: Settings, chain: ChainSettings, sources: Sources) -> bool:
-    reached = ""
-
-    def progress(stage: str, so_far: Comparison) -> None:
-        nonlocal reached
-        if reached not in ("", stage):
-            _show("")
-            print(f"{chain.name}: {reached} compared")
-        reached = stage
-        _show(f"{chain.name}: {so_far.compared:,} numbers compared, at {stage}")
-
     async with ChainProvider(
         chain.rpc_urls, chain_id=sources.chain_id, timeout_seconds=settings.rpc_timeout_seconds
     ) as rpc:
-        done = await audit(pool, ChainClient(rpc), sources, progress=progress)
+        done = await audit(pool, ChainClient(rpc), sources, progress=_show_progress)
     comparison, one = done.comparison, done.first_block == done.last_block
     blocks = f"block {done.last_block}" if one else f"blocks {done.first_block} to {done.last_block}"
-    _show("")
     print(f"{chain.name}: {comparison.compared:,} numbers compared at {blocks}, {comparison.mismatches} mismatches")
     for each in comparison.detail[:20]:
         where = f"{each['what']} {each['key']} {each['field']}"
@@ -130,7 +115,7 @@ async def _audit(pool: ConnectionPool, settings: Settings, chain: ChainSettings,
     return comparison.mismatches == 0
 
 
-def _show(progress: str) -> None:
+def _show_progress(stage: str, so_far: Comparison) -> None:
     """Replace the progress line in a terminal; write nothing elsewhere."""
     if sys.stdout.isatty():
-        print(f"\r\x1b[K{progress}", end="", flush=True)
+        print(f"\r\x1b[K{so_far.compared:,} numbers compared, at {stage}", end="\r", flush=True)

@@ -138,23 +138,17 @@ class Fetcher:
     # ---------------------------------------------------------------- logs
 
     async def _ours_and_payments(self, first: int, last: int) -> list[Log]:
-        payments = self.sources.transfer_filter
-        if payments is None:
-            return await self.node.logs(self.sources.main_filter, first, last)
-        ours, transfers = await asyncio.gather(
-            self.node.logs(self.sources.main_filter, first, last), self.node.logs(payments, first, last)
-        )
-        return ours + transfers
+        parts = await asyncio.gather(*(self.node.logs(chosen, first, last) for chosen in self._filters))
+        return [log for part in parts for log in part]
 
     async def _logs_of_head(self, head: Header) -> list[Log]:
         """Fetch our contracts' logs in the newest block, and also payments if its bloom allows some or is wrong. Most
         blocks have none, and the recheck asks again whatever the bloom says."""
-        if head.bloom is None or self._bloom.allows_payment(head.bloom):
-            return await self._ours_and_payments(head.number, head.number)
-        logs = await self.node.logs(self.sources.main_filter, head.number, head.number)
-        if logs and not self._bloom.allows_ours(head.bloom):
-            return await self._ours_and_payments(head.number, head.number)
-        return logs
+        if head.bloom is not None and not self._bloom.allows_payment(head.bloom):
+            logs = await self.node.logs(self.sources.main_filter, head.number, head.number)
+            if not logs or self._bloom.allows_ours(head.bloom):
+                return logs
+        return await self._ours_and_payments(head.number, head.number)
 
     async def _logs(self, first: int, last: int) -> list[Log]:
         """Fetch our logs, the token's transfers to us, and the authorizations that may have made these transfers."""

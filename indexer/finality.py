@@ -8,13 +8,18 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from core.db.engine import Connection
+from core.hexadecimal import bytes_of
+from indexer.errors import NodeFault
 from indexer.fold.rows import BlockInfo
 from indexer.node import RpcNode
+from indexer.store.cursor import blocks_below, first_block_after
 
 ASK_SECONDS = 5.0
 ANSWER_SECONDS = 1.0
 SILENT_SECONDS = 60.0
 """A node that did not respond is not asked again for this long, because the head waits for its response."""
+LOOK_BACK = 64  # stored blocks compared with the chain at once
 STALLED_SECONDS = 3600.0
 """A node that has reported the same final block for this long is ignored, unless all nodes have."""
 
@@ -71,20 +76,34 @@ class Fork:
     replaced: BlockInfo | None
 
 
-def common_ancestor(stored: Sequence[BlockInfo], on_chain: Mapping[int, bytes]) -> Fork | None:
-    """Return the fork among the `stored` blocks, which are in descending order, or None if it is deeper."""
-    above: BlockInfo | None = None
-    for block in stored:
-        if on_chain.get(block.number) == block.hash:
-            return Fork(block, above)
-        above = block
-    return None
+async def find_fork(connection: Connection, node: RpcNode, chain_id: int, top: int) -> Fork:
+    """Return where the node's chain diverges from the stored blocks up to `top`."""
+    above = await first_block_after(connection, chain_id, top)
+    while stored := await blocks_below(connection, chain_id, top, LOOK_BACK):
+        on_chain = await _hashes(node, stored)
+        for block in stored:
+            if on_chain.get(block.number) == block.hash:
+                return Fork(block, above)
+            above = block
+        top = stored[-1].number - 1
+    return Fork(None, above)
 
 
-def confirms_fork(fork: Fork, ancestor_hash: bytes | None, replaced_hash: bytes | None) -> bool:
-    """Return whether a node has the same fork, given the hashes that it has at the fork's two numbers. A node without
-    the ancestor may lag, so it does not confirm the fork. A node without the replaced block does: its chain may have
-    been cut short."""
-    if fork.ancestor is not None and ancestor_hash != fork.ancestor.hash:
-        return False
-    return fork.replaced is None or replaced_hash != fork.replaced.hash
+async def require_agreement(node: RpcNode, fork: Fork) -> None:
+    """Raise NodeFault unless every node has the same fork. A node without the ancestor may lag, so it does not confirm
+    the fork. A node without the replaced block does: its chain may have been cut short."""
+    blocks = [block for block in (fork.ancestor, fork.replaced) if block is not None]
+    for each in node.separate_nodes():
+        hashes = await _hashes(each, blocks)
+        has_ancestor = fork.ancestor is None or hashes.get(fork.ancestor.number) == fork.ancestor.hash
+        if not has_ancestor or (fork.replaced is not None and hashes.get(fork.replaced.number) == fork.replaced.hash):
+            raise NodeFault(
+                f"The nodes disagree about a reorganization at block {blocks[-1].number}. The index waits until they"
+                " agree."
+            )
+
+
+async def _hashes(node: RpcNode, blocks: Sequence[BlockInfo]) -> dict[int, bytes]:
+    numbers = [block.number for block in blocks]
+    headers = await node.headers(numbers) if numbers else []
+    return {number: bytes_of(each.hash) for number, each in zip(numbers, headers, strict=True) if each is not None}

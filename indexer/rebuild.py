@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 
@@ -33,11 +33,9 @@ class Rebuilt:
     seconds: float
 
 
-async def rebuild(
-    pool: ConnectionPool, sources: Sources, progress: Callable[[int], None] = lambda _logs: None
-) -> Rebuilt:
-    """Rebuild a chain, calling `progress` with the number of logs folded so far. Two of the pool's connections are
-    used: while one writes the rows of a batch of logs, the other reads the next batch."""
+async def rebuild(pool: ConnectionPool, sources: Sources) -> Rebuilt:
+    """Rebuild a chain with two of the pool's connections: while one writes the rows of a batch of logs, the other reads
+    the next batch."""
     started = time.monotonic()
     folded = 0
     async with pool.connection() as connection, pool.connection() as reader, connection.transaction():
@@ -58,7 +56,6 @@ async def rebuild(
             async for batch in batches:
                 await fold_logs(connection, sources.chain_id, sources.feeds, batch)
                 folded += len(batch)
-                progress(folded)
         if row[1]:
             await sums.fill(connection, sources)
         await notify(connection, CHAIN_INDEXED, IndexStep(sources.chain_id, row[0], everything=True))

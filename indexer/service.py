@@ -21,7 +21,7 @@ from core.db.engine import ConnectionPool, make_pool
 from core.db.heartbeat import beat_forever
 from core.db.leader import Leadership
 from core.db.migrate import check_fit
-from core.errors import ConfigError, DatabaseError, VpmError
+from core.errors import DatabaseError, VpmError
 from core.hexadecimal import bytes_of
 from core.log import get_logger
 from core.service.cancelling import cancel_and_wait
@@ -32,7 +32,7 @@ from indexer.errors import BeyondFinality, Contradiction, CursorMoved, NodeFault
 from indexer.feeds import emitters_of
 from indexer.node import RpcNode
 from indexer.sources import FeedRounds, feed_proxies, sources_of
-from indexer.store.blocks import highest_final
+from indexer.store.cursor import highest_final
 
 log = get_logger(__name__)
 
@@ -62,8 +62,6 @@ class ChainService:
 
     async def run(self) -> None:
         deployment = await self._deployed()
-        if not self.chain.rpc_urls:
-            raise ConfigError(f"No RPC URL is configured for the {self.chain.name} chain.")
         async with ChainProvider(
             self.chain.rpc_urls, chain_id=deployment.chain_id, timeout_seconds=self._settings.rpc_timeout_seconds
         ) as rpc:
@@ -101,16 +99,12 @@ class ChainService:
 
     async def _deployed(self) -> Deployment:
         """Return the deployment as soon as its contracts are deployed."""
-        reported = False
-        while True:
-            deployment = load_deployment(self.chain.deployment_file)
-            if deployment.is_deployed:
-                return deployment
-            self.problem = "not deployed"
-            if not reported:
-                reported = True
+        while not (deployment := load_deployment(self.chain.deployment_file)).is_deployed:
+            if self.problem != "not deployed":
+                self.problem = "not deployed"
                 log.info("no contracts are deployed yet; waiting", action="index.not_deployed", chain=self.chain.name)
             await asyncio.sleep(MAX_PAUSE_SECONDS)
+        return deployment
 
     async def _lead(self, rpc: ChainProvider, deployment: Deployment) -> None:
         heads = Heads(self.chain.ws_urls, self.chain.poll_interval_ms / 1000)
@@ -199,8 +193,6 @@ class ChainService:
         idle = time.monotonic() - self._worked_at
         return not self.problem or idle < 30, f"{where}{': ' + self.problem if self.problem else ''}"
 
-
-log = get_logger(__name__)
 
 MEASURE_SECONDS = 10.0
 

@@ -13,7 +13,7 @@ from core.chain import ChainClient
 from core.chain.errors import RpcError
 from core.db.engine import Connection, ConnectionPool
 from indexer.audit import rows, views
-from indexer.audit.snapshot import AuditStage, Comparison, Place, Snapshot, take_snapshot
+from indexer.audit.rows import AuditStage, Comparison, Place, Snapshot, take_snapshot
 from indexer.errors import NodeFault
 from indexer.sources import Sources
 
@@ -87,7 +87,6 @@ async def _page(
 
 
 async def compare_page(stage: AuditStage, snapshot: Snapshot, after: Place | None) -> Place | None:
-    """Compare a page. Skip views after a mismatch, because rows that differ from their logs must be rebuilt first."""
-    if stage.of_views and snapshot.comparison.mismatches:
+    if stage.only_if_equal and snapshot.comparison.mismatches:
         return None
     return await stage.page(snapshot, after)

@@ -17,7 +17,7 @@ from core.feeds.grid import grid_time
 from core.hexadecimal import hex_of
 from core.stock.projection import market_of, position_of, vintage_of
 from core.stock.vested import DOWN, UP, Moment, Position, PositionView, VestedMarket, market_view, position_view
-from indexer.audit.snapshot import AuditStage, Place, Snapshot
+from indexer.audit.rows import AuditStage, Place, Snapshot
 from indexer.fold import agent, stock
 from indexer.fold.rows import RowKind
 from indexer.fold.venues import AGENT_FEED, AGENT_ROLE, AGENT_VENUE, GUARDIAN, LISTER, STOCK_FEED, STOCK_OPENER
@@ -52,14 +52,14 @@ def stages() -> list[AuditStage]:
         _small_table(AGENT_FEED, Role.AGENT_LISTER, "feed", "feed", fields=_AGENT_FEED),
         _small_table(AGENT_VENUE, Role.AGENT_LISTER, "bounds", fields=_AGENT_BOUNDS),
         _small_table(GUARDIAN, Role.PAUSER, "isGuardian", "account"),
-        AuditStage("sums", _sums, of_views=True),
+        AuditStage("sums", _sums, only_if_equal=True),
         _rows("stock markets", stock.MARKET, ("market_id",), Role.SETTLER, _stock_markets),
         _rows("stock positions", stock.POSITION, ("position_id",), Role.SETTLER, _positions),
         _rows("agent markets", agent.MARKET, ("index",), Role.WALLET, _agent_markets),
         _rows("agent stakes", agent.STAKE, ("stake_id",), Role.WALLET, _stakes),
-        AuditStage("agent liabilities", _liabilities, of_views=True),
-        AuditStage("readings of pool feeds", _readings, of_views=True),
-        AuditStage("unrecorded readings", _unrecorded_readings, of_views=True),
+        AuditStage("agent liabilities", _liabilities, only_if_equal=True),
+        AuditStage("readings of pool feeds", _readings, only_if_equal=True),
+        AuditStage("unrecorded readings", _unrecorded_readings, only_if_equal=True),
     ]
 
 
@@ -87,7 +87,7 @@ def _rows(
         await _compare(snapshot, await views(snapshot, rows))
         return [getattr(rows[-1], each) for each in key]
 
-    return AuditStage(name, page, of_views=True)
+    return AuditStage(name, page, only_if_equal=True)
 
 
 async def _compare(snapshot: Snapshot, views: Iterable[View]) -> None:

@@ -22,7 +22,7 @@ from core.contracts.events.agent import AGENT_MARKET
 from core.contracts.statuses import AgentMarketStatus, StakeStatus
 from core.db.schema.index_agent import agent_market, agent_outcome, agent_stake
 from indexer.errors import Contradiction
-from indexer.fold.rows import AffectedRows, LogRecord, Need, RowKind, Write
+from indexer.fold.rows import AffectedRows, LogRecord, Need, RowKind, Write, fields_of
 
 MARKET = RowKind(agent_market)
 OUTCOME = RowKind(agent_outcome)
@@ -40,6 +40,7 @@ class _Act:
     events: dict[type, Any] = field(default_factory=dict)
 
 
+COUNTERS = ("staked", "net_pool", "stakes", "late_payments", "paid_out", "paid_shares", "given_back", "unpaid")
 OPENING = (ev.MarketOpened, ev.MarketRegistered, ev.MarketListed)
 
 
@@ -134,36 +135,14 @@ class AgentFold:
         self._markets[listed.market_id] = MARKET.new(
             market_id=listed.market_id,
             index=opened.index,
-            kind=spec.kind,
-            feed=spec.feed,
-            target=spec.target,
-            bounds=list(spec.bounds),
-            early_resolvable=spec.early_resolvable,
-            opens_at=spec.opens_at,
-            closes_at=spec.closes_at,
-            start_at=spec.start_at,
-            ends_at=spec.ends_at,
+            **fields_of(spec),
+            **fields_of(terms),
             outcomes=len(spec.weights),
-            weights=list(spec.weights),
-            fee_bps=terms.fee_bps,
-            pot_cap=terms.pot_cap,
-            published=terms.published,
-            max_age=terms.max_age,
-            early_from=terms.early_from,
-            settles_after=terms.settles_after,
-            voids_after=terms.voids_after,
             lister=listed.lister,
             metadata=listed.metadata,
             document=None if document is None else Jsonb(document, dumps=orjson.dumps),
             slug=_slug(document, listed.market_id),
-            staked=0,
-            net_pool=0,
-            stakes=0,
-            late_payments=0,
-            paid_out=0,
-            paid_shares=0,
-            given_back=0,
-            unpaid=0,
+            **dict.fromkeys(COUNTERS, 0),
             status=AgentMarketStatus.OPEN,
             listed_block=listing.block,
             listed_log_index=listing.index,

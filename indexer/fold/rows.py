@@ -71,15 +71,6 @@ class Write:
 
 
 @dataclass(frozen=True, slots=True)
-class Removal:
-    """Rows to delete, whose `columns` equal one of `values`."""
-
-    table: Table
-    columns: tuple[str, ...]
-    values: list[tuple[Any, ...]]
-
-
-@dataclass(frozen=True, slots=True)
 class AffectedRows:
     """The rows whose share of the sums a step may change: positions or stakes by id, those that it `added`, all those
     of some vintages or `whole` markets, and the rows of `markets` themselves."""
@@ -89,6 +80,12 @@ class AffectedRows:
     vintages: list[tuple[int, int]] = field(default_factory=list)
     whole: list[Any] = field(default_factory=list)
     markets: list[Any] = field(default_factory=list)
+
+
+def fields_of(event: Any) -> dict[str, Any]:
+    """Return an event's fields as values of columns: arrays are lists."""
+    fields = msgspec.structs.asdict(event)
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in fields.items()}
 
 
 def copy_fields(row: Any, event: Any, *names: str) -> None:

@@ -16,11 +16,12 @@ from core.stock import vested_fold as mirror
 from core.stock.projection import market_of, position_of, vintage_of
 from core.stock.vested import DOWN, SEED, UP, Position, VestedMarket, Vintage, seed_vintage
 from indexer.errors import Contradiction
-from indexer.fold.rows import AffectedRows, LogRecord, Need, RowKind, Write, copy_fields
+from indexer.fold.rows import AffectedRows, LogRecord, Need, RowKind, Write, copy_fields, fields_of
 
 MARKET = RowKind(stock_market)
 VINTAGE = RowKind(stock_vintage)
 POSITION = RowKind(stock_position)
+COUNTERS = ("paid_principal", "paid", "fees", "refused", "refunded", "residue_claimed", "positions", "vintages")
 
 
 class _MarketState:
@@ -129,17 +130,10 @@ class StockFold:
         if e.market_id in self._markets:
             raise mirror.Diverged(f"market {e.market_id} was created twice")
         row = MARKET.new(
-            **{name: getattr(e, name) for name in e.__struct_fields__},
+            **fields_of(e),
             pending_up=0,
             pending_down=0,
-            paid_principal=0,
-            paid=0,
-            fees=0,
-            refused=0,
-            refunded=0,
-            residue_claimed=0,
-            positions=0,
-            vintages=0,
+            **dict.fromkeys(COUNTERS, 0),
             created_block=log.block,
             created_at=log.at,
             created_tx=log.tx,

@@ -27,13 +27,12 @@ from core.service.cancelling import cancel_and_wait
 from indexer import notices
 from indexer.errors import Contradiction, CursorMoved
 from indexer.fold.agent import AgentFold
-from indexer.fold.rows import AffectedRows, BlockInfo, LogRecord, Page, Removal, Write
+from indexer.fold.rows import AffectedRows, BlockInfo, LogRecord, Page, Write
 from indexer.fold.single import APPENDED, authorizations, rounds
 from indexer.fold.stock import StockFold
 from indexer.fold.venues import APPEND_ONLY, VENUE_KINDS, VenueFold
 from indexer.sources import FeedRounds, Sources
-from indexer.store.blocks import enters_range, make_ranges
-from indexer.store.cursor import Cursor, SeenHead, lock_cursor, move_cursor
+from indexer.store.cursor import Cursor, SeenHead, enters_range, lock_cursor, make_ranges, move_cursor
 from indexer.store.payments import warn_of_unpaid
 from indexer.store.sums import sums_updated
 from indexer.store.tables import all_rows, begin_writing, clear, copy_rows, remove, rows_by_key, store, write_logs
@@ -74,13 +73,9 @@ def projections(sources: Sources) -> list[Table]:
     return tables
 
 
-@dataclass(frozen=True, slots=True)
-class Changes:
-    """The rows that a run of logs changed, and the rows whose share of the sums may change, by the contract that holds
-    the money."""
-
-    writes: list[Write]
-    affected: dict[Role, AffectedRows]
+Changes = tuple[list[Write], dict[Role, AffectedRows]]
+"""The rows that a run of logs changed, and the rows whose share of the sums may change, by the contract that holds the
+money."""
 
 
 class Folding:
@@ -137,7 +132,7 @@ class Folding:
         writes = self._stock_fold.take_writes() + self._agent_fold.take_writes() + self._venue_fold.take_writes()
         writes += rounds(self._chain_id, self._single, self._feeds)
         writes.append(authorizations(self._chain_id, self._single))
-        return Changes(writes, affected)
+        return writes, affected
 
 
 async def fold_logs(
@@ -148,7 +143,7 @@ async def fold_logs(
     folding = Folding(chain_id, feeds)
     await folding.load(connection, logs)
     await folding.run()
-    await _store_writes(connection, folding.take_changes().writes)
+    await _store_writes(connection, folding.take_changes()[0])
 
 
 async def _store_writes(connection: Connection, writes: Iterable[Write]) -> None:
@@ -173,7 +168,7 @@ async def delete_entities(connection: Connection, chain_id: int, entities: list[
         if part.role in markets:
             keys = [(each,) for each in markets[part.role].whole]
             for table in part.tables:
-                await remove(connection, Removal(table, ("market_id",), keys))
+                await remove(connection, table, ("market_id",), keys)
         if part.venue in entities:
             for kind in VENUE_KINDS[part.venue]:
                 await clear(connection, kind.table, chain_id)
@@ -226,8 +221,9 @@ async def append(
 async def _store(connection: Connection, cursor: Cursor, changes: Changes | None, page: Page | None) -> None:
     """Store the changed rows of one page, and the blocks and raw logs of the next."""
     if changes is not None:
-        async with sums_updated(connection, cursor, changes.affected):
-            await _store_writes(connection, changes.writes)
+        writes, affected = changes
+        async with sums_updated(connection, cursor, affected):
+            await _store_writes(connection, writes)
     if page is not None:
         blocks = ((cursor.chain_id, b.number, b.hash, b.timestamp, b.l1_number) for b in page.blocks)
         await copy_rows(connection, chain_block, blocks)
@@ -253,7 +249,7 @@ async def rewind(connection: Connection, sources: Sources, cursor: Cursor, ances
         entities = [entity for entity in removed if entity is not None]
         async with sums_updated(connection, moved, affected_markets(entities)):
             await delete_entities(connection, chain_id, entities)
-            await _refold(connection, sources, entities)
+            await fold_stored(connection, sources, "l.entity = ANY(%(entities)s)", entities=entities)
         if Role.WALLET in sources.contracts:
             await undo_above(connection, moved.number)
     return moved
@@ -287,7 +283,7 @@ async def insert_missing(
         entities = sorted({log.entity for log in missing if log.entity is not None})
         async with sums_updated(connection, kept, affected_markets(entities)):
             await delete_entities(connection, chain_id, entities)
-            await _refold(connection, sources, entities)
+            await fold_stored(connection, sources, "l.entity = ANY(%(entities)s)", entities=entities)
         rounds = [log for log in missing if log.entity is None and log.address != sources.token]
         await fold_logs(connection, chain_id, sources.feeds, rounds)
         token_blocks = {log.block for log in missing if log.address == sources.token}
@@ -320,11 +316,6 @@ async def store_block(connection: Connection, chain_id: int, block: BlockInfo) -
         raise CursorMoved(f"The stored block {block.number} has another hash.")
 
 
-async def _refold(connection: Connection, sources: Sources, entities: list[bytes]) -> None:
-    if entities:
-        await fold_stored(connection, sources, "l.entity = ANY(%(entities)s)", entities=entities)
-
-
 async def fold_stored(connection: Connection, sources: Sources, chosen: LiteralString = "true", **values: Any) -> None:
     """Fold all stored logs, or those that match a condition on `l`. No rows of these logs may be stored."""
     async with aclosing(stored_batches(connection, sources, chosen, **values)) as batches:
@@ -335,37 +326,28 @@ async def fold_stored(connection: Connection, sources: Sources, chosen: LiteralS
 async def stored_batches(
     connection: Connection, sources: Sources, chosen: LiteralString = "true", **values: Any
 ) -> AsyncGenerator[list[LogRecord]]:
-    """Yield `stored_logs` in batches of about REFOLD_BATCH logs. Each batch ends with a block, so that a transaction's
-    logs stay together."""
-    batch: list[LogRecord] = []
-    async with aclosing(stored_logs(connection, sources, chosen, **values)) as logs:
-        async for log in logs:
-            if len(batch) >= REFOLD_BATCH and log.block != batch[-1].block:
-                yield batch
-                batch = []
-            batch.append(log)
-    if batch:
-        yield batch
-
-
-async def stored_logs(
-    connection: Connection, sources: Sources, chosen: LiteralString = "true", **values: Any
-) -> AsyncGenerator[LogRecord]:
-    """Yield a chain's raw logs in chain order, decoded again; `chosen` is a condition on `l`."""
+    """Yield a chain's raw logs in chain order, decoded again, in batches of about REFOLD_BATCH logs; `chosen` is a
+    condition on `l`. Each batch ends with a block, so that a transaction's logs stay together."""
     query = (
         "SELECT l.block_number, l.log_index, b.timestamp, l.tx_hash, l.address, l.topics, l.data, l.entity"  # noqa: S608
         " FROM chain_log l JOIN chain_block b ON b.chain_id = l.chain_id AND b.number = l.block_number"
         f" WHERE l.chain_id = %(chain)s AND {chosen} ORDER BY l.block_number, l.log_index"
     )
     roles = {each.address: layouts_of(each.role) for each in sources.emitters.values()}
+    batch: list[LogRecord] = []
     async with connection.cursor(name="stored_logs", binary=True) as reader:
         reader.itersize = FETCHED_AT_ONCE
         await reader.execute(query.encode(), {"chain": sources.chain_id, **values})
         async for block, index, at, tx, address, topics, data, entity in reader:
             if address not in roles:
                 continue  # of a feed that was removed while its past was read
+            if len(batch) >= REFOLD_BATCH and block != batch[-1].block:
+                yield batch
+                batch = []
             event = roles[address][topics[:32]].decode(topics, data)
-            yield LogRecord(block, index, at, tx, address, topics, data, entity, event)
+            batch.append(LogRecord(block, index, at, tx, address, topics, data, entity, event))
+    if batch:
+        yield batch
 
 
 async def _take_back_logs(connection: Connection, chain_id: int, cursor: Cursor, down_to: int) -> set[bytes | None]:

@@ -24,7 +24,7 @@ from core.db.schema.index_stock import stock_betting, stock_bettor, stock_holdin
 from core.money import BPS
 from core.stock.projection import ACCEPTED
 from core.stock.vested import UP, S
-from indexer.fold.rows import AffectedRows, Removal
+from indexer.fold.rows import AffectedRows
 from indexer.sources import Sources
 from indexer.store.cursor import Cursor, lock_cursor
 from indexer.store.tables import clear, remove, scan_tables
@@ -177,7 +177,7 @@ async def sums_updated(
     await _add_to_sums(connection, affected_rows, 1, counts)
     for table, by_key in counts.items():
         key = tuple(column.name for column in table.primary_key.columns)
-        await remove(connection, Removal(table, key, [each for each, count in by_key.items() if count == 0]))
+        await remove(connection, table, key, [each for each, count in by_key.items() if count == 0])
 
 
 async def _add_to_sums(

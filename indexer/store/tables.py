@@ -5,32 +5,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from functools import cache
 from struct import Struct
-from typing import Any, LiteralString
+from typing import Any, LiteralString, cast
 
 import sqlalchemy as sa
 from psycopg.sql import SQL, Composed, Identifier
-from psycopg.types.json import Jsonb
+from psycopg.types.json import JsonbBinaryDumper
 from psycopg.types.numeric import IntLoader
 from psycopg.types.string import BytesBinaryDumper
-from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy.dialects import postgresql
 
 from core.db.engine import Connection
 from core.db.schema.index import chain_log
-from indexer.fold.rows import LogRecord, Removal, RowKind, Write
+from indexer.fold.rows import LogRecord, RowKind, Write
 
 FEW_ROWS = 16
-
-_POSTGRES_TYPES: tuple[tuple[type[Any], LiteralString], ...] = (
-    (JSONB, "jsonb"),
-    (sa.BigInteger, "int8"),
-    (sa.SmallInteger, "int2"),
-    (sa.Integer, "int4"),
-    (sa.Numeric, "numeric"),
-    (sa.LargeBinary, "bytea"),
-    (sa.Boolean, "bool"),
-    (sa.Text, "text"),
-    (sa.DateTime, "timestamptz"),
-)
 
 
 @cache
@@ -40,11 +28,8 @@ def column_types(table: sa.Table) -> tuple[LiteralString, ...]:
 
 
 def _type_name(kind: Any) -> LiteralString:
-    if isinstance(kind, sa.types.TypeDecorator):
-        return _type_name(kind.impl)
-    if isinstance(kind, sa.ARRAY):
-        return _type_name(kind.item_type) + "[]"
-    return next(name for column_type, name in _POSTGRES_TYPES if isinstance(kind, column_type))
+    name: Any = kind.compile(postgresql.dialect())  # type: ignore[no-untyped-call]
+    return cast("LiteralString", name.lower().replace("(78, 0)", ""))
 
 
 _BY_KEY = (
@@ -93,23 +78,13 @@ async def store(connection: Connection, write: Write) -> None:
         await copy_rows(connection, write.table, write.added)
     if 0 < len(write.changed) <= FEW_ROWS:
         async with connection.cursor() as cursor:
-            await cursor.executemany(_change_row_statement(write.table), _parameters(write.table, write.changed))
+            cursor.adapters.register_dumper(dict, JsonbBinaryDumper)
+            await cursor.executemany(_change_row_statement(write.table), write.changed)
     elif write.changed:
         staged = f"staged_{write.table.name}"
         await connection.execute(_stage_statement(write.table))
         await copy_rows(connection, write.table, write.changed, into=staged)
         await connection.execute(_change_statement(write.table))
-
-
-def _parameters(table: sa.Table, rows: Iterable[Sequence[Any]]) -> list[list[Any]]:
-    documents = {position for position, kind in enumerate(column_types(table)) if kind == "jsonb"}
-    return [
-        [
-            Jsonb(value) if position in documents and isinstance(value, dict) else value
-            for position, value in enumerate(row)
-        ]
-        for row in rows
-    ]
 
 
 async def clear(connection: Connection, table: sa.Table, chain_id: int) -> None:
@@ -121,13 +96,13 @@ async def clear(connection: Connection, table: sa.Table, chain_id: int) -> None:
         await connection.execute(delete)
 
 
-async def remove(connection: Connection, removal: Removal) -> None:
-    if removal.values:
-        await connection.execute(
-            SQL("DELETE FROM {} AS t USING ").format(Identifier(removal.table.name))
-            + _keys(removal.table, removal.columns),
-            _arrays(removal.columns, removal.values),
-        )
+async def remove(
+    connection: Connection, table: sa.Table, columns: tuple[str, ...], values: Sequence[tuple[Any, ...]]
+) -> None:
+    """Delete the rows whose `columns` equal one of `values`."""
+    if values:
+        delete = SQL("DELETE FROM {} AS t USING ").format(Identifier(table.name))
+        await connection.execute(delete + _keys(table, columns), _arrays(columns, values))
 
 
 async def rows_by_key(
@@ -227,16 +202,8 @@ _size = Struct(">i").pack
 AT_ONCE = 200
 """Rows passed to the driver together, about 64 kB: larger pieces are slower."""
 
-assert [column.name for column in chain_log.columns] == [
-    "chain_id",
-    "block_number",
-    "log_index",
-    "tx_hash",
-    "address",
-    "topics",
-    "data",
-    "entity",
-]
+_COLUMNS = "chain_id block_number log_index tx_hash address topics data entity"
+assert " ".join(column.name for column in chain_log.columns) == _COLUMNS
 
 
 async def write_logs(connection: Connection, chain_id: int, logs: Sequence[LogRecord]) -> None:

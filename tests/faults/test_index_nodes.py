@@ -405,7 +405,6 @@ async def test_a_development_chain_may_come_back_from_any_earlier_state(
 
 
 async def test_two_writers_at_once_never_write_twice(wiped: str, postgres: TestPostgres) -> None:
-    """Without a leader election: the cursor's old value alone decides whose step is written."""
 
     chain, crowd = busy_chain("twins", 30)
     sources = world_sources()
@@ -628,7 +627,6 @@ async def test_a_wrong_block_that_contradicts_what_follows_heals(
 
 
 async def test_the_lag_is_computed_at_the_scrape(wiped: str) -> None:
-    """The indexer hangs in a call; the lag still grows."""
     chain, _ = busy_chain("stuck", 20)
     node, name = SimNode(chain), world_sources().name
 
@@ -648,7 +646,6 @@ async def test_the_lag_is_computed_at_the_scrape(wiped: str) -> None:
 
 
 async def test_a_header_of_another_fork_between_two_is_a_fault(wiped: str, postgres: TestPostgres) -> None:
-    """The block has no logs, so only its hash shows it."""
     chain, crowd = busy_chain("between", 10)
     for number in range(20):
         chain.mine([crowd.next(chain.head.world)] if number % 2 else [])

@@ -13,8 +13,8 @@ from core.chain import ChainClient
 from core.chain.provider import ChainProvider
 from core.db.engine import ConnectionPool, make_pool
 from indexer.audit import run
+from indexer.audit.rows import Comparison
 from indexer.audit.run import AuditReport, audit
-from indexer.audit.snapshot import Comparison
 from indexer.chain import ChainFollower
 from indexer.node import RpcNode
 from indexer.rebuild import rebuild
@@ -28,8 +28,6 @@ STEPS = 40
 
 @dataclass(frozen=True)
 class History:
-    """A chain that agents bet on, and its index."""
-
     url: str
     known: Genesis
     running: RunningChain
@@ -49,7 +47,6 @@ def known() -> Genesis:
 
 @pytest.fixture(scope="module")
 def played(known: Genesis, database_url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningChain]:
-    """Yield the chain, with its history, indexed once."""
     log = tmp_path_factory.mktemp("audit") / "anvil.log"
     with chain(known, "base", log, mine_on_demand=True) as running:
         asyncio.run(_play(running, database_url))
@@ -70,7 +67,6 @@ async def _play(running: RunningChain, url: str) -> None:
 
 @pytest.fixture
 async def history(known: Genesis, played: RunningChain, database_url: str) -> AsyncIterator[History]:
-    """Restore the history from before any test changed a row."""
     sources = sources_of(played.deployment, played.name)
     async with (
         ChainProvider((played.url,), chain_id=sources.chain_id) as rpc,

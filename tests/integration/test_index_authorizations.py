@@ -33,8 +33,6 @@ USED, MOVED, CANCELED = "AuthorizationUsed", "Transfer", "AuthorizationCanceled"
 
 @dataclass
 class Indexed:
-    """A chain in memory and the index that follows it."""
-
     chain: SimChain
     crowd: Crowd
     node: SimNode
@@ -43,13 +41,11 @@ class Indexed:
     pool: ConnectionPool
 
     async def mine(self, what: str, *args: Any) -> None:
-        """Mine a block with this one transaction and index it."""
         block = self.chain.mine([self.crowd.tx(what, *args)])
         assert block.txs, f"{what} reverted"
         await self.follower.catch_up()
 
     async def became(self) -> dict[tuple[bytes, bytes], tuple[str, int | None]]:
-        """State and value by payer and nonce."""
         async with self.pool.connection() as connection:
             rows = await connection.execute("SELECT authorizer, nonce, state, value FROM token_authorization")
             return {

@@ -19,7 +19,6 @@ BLOCKS = 120
 
 
 async def _written(pool: ConnectionPool, pages: list[Page], at_once: int, *, summed: bool) -> Tables:
-    """Return the tables after the pages were written so many at once."""
     sources = world_sources()
     async with pool.connection() as connection:
         await wipe(connection)

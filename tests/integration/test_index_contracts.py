@@ -13,8 +13,8 @@ from core.chain import ChainClient
 from core.chain.provider import ChainProvider
 from core.db.engine import ConnectionPool
 from indexer.audit import views
+from indexer.audit.rows import Comparison
 from indexer.audit.run import audit
-from indexer.audit.snapshot import Comparison
 from indexer.chain import ChainFollower
 from indexer.node import RpcNode
 from indexer.rebuild import rebuild

@@ -146,18 +146,15 @@ def cursor(url: str) -> int:
 
 
 def wait_for(url: str, number: int, seconds: float = PATIENCE) -> None:
-    """Wait until the tables are at block `number`."""
     wait(lambda: cursor(url) >= number, lambda: f"block {number}, at {cursor(url)}", seconds, pause=0.02)
 
 
 def summed(url: str) -> bool:
-    """Return whether owners' sums equal those of the positions again."""
     with psycopg.connect(conninfo(url)) as connection:
         return connection.execute("SELECT bool_and(summed) FROM chain_cursor").fetchone() == (True,)
 
 
 async def play(running: RunningChain, steps: int, seed: object) -> int:
-    """Make some traffic; return the head's number after it."""
     async with ChainProvider((running.url,), chain_id=running.deployment.chain_id) as rpc:
         players = StockPlayers(rpc, running.deployment, seed)
         await players.recount()
@@ -374,7 +371,6 @@ def _audit_metrics(running: Daemon) -> dict[str, float]:
 
 
 def _audit_reported(running: Daemon, mismatches: int) -> float:
-    """Wait until the daemon reports an audit with so many mismatches; return its time, Unix seconds."""
 
     def reported() -> float | None:
         found = _audit_metrics(running)

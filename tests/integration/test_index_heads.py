@@ -31,7 +31,6 @@ async def _written(pool: ConnectionPool) -> tuple[object, ...]:
 
 @pytest.fixture
 def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The follower's clock, moved by the test."""
     now = [time.monotonic()]
     clock = SimpleNamespace(monotonic=lambda: now[0], time=time.time, perf_counter=time.perf_counter)
     for module in ("chain", "finality"):
@@ -69,7 +68,6 @@ async def test_a_head_that_is_polled_often_is_recorded_once_a_second(database_ur
 
 
 async def _cursor(pool: ConnectionPool) -> tuple[int, int, int, object]:
-    """Return the tables' block, the recorded head, the finalized block, and when the head was seen."""
     async with pool.connection() as connection:
         cursor = await connection.execute(
             "SELECT number, head_number, coalesce(finalized_number, 0), head_seen_at FROM chain_cursor"

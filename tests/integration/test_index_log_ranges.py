@@ -11,8 +11,7 @@ from core.db.engine import Connection, connect
 from core.db.migrate import migrate
 from indexer.fold.rows import BlockInfo, LogRecord, Page
 from indexer.sources import Sources
-from indexer.store.blocks import BLOCKS, range_name
-from indexer.store.cursor import open_cursor
+from indexer.store.cursor import BLOCKS, open_cursor, range_name
 from indexer.store.steps import append, rewind
 
 CHAIN = 8453
@@ -105,7 +104,6 @@ async def test_a_query_for_blocks_reads_only_their_partition(fresh_database_url:
 
 
 def _relations(plan: Any) -> set[str]:
-    """The tables that a plan reads."""
     if isinstance(plan, list):
         return set().union(*(_relations(each) for each in plan))
     if not isinstance(plan, dict):

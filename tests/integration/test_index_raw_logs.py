@@ -7,7 +7,7 @@ import random
 from core.db.engine import connect
 from core.db.migrate import migrate
 from indexer.fold.rows import LogRecord
-from indexer.store.blocks import make_ranges
+from indexer.store.cursor import make_ranges
 from indexer.store.tables import AT_ONCE, write_logs
 
 

@@ -72,7 +72,6 @@ MALFORMED: dict[str, dict[str, str] | Callable[[Log], Log]] = {
 
 
 def _served(chain: SimChain, wrong: dict[str, str] | Callable[[Log], Log]) -> Any:
-    """Make a node of this chain whose logs are wrong in this way."""
     node = SimNode(chain)
 
     def given(logs: Iterable[Log]) -> list[Log]:

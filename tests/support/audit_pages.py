@@ -9,8 +9,8 @@ import pytest
 from core.chain import ChainClient
 from core.db.engine import Connection
 from indexer.audit import rows, views
+from indexer.audit.rows import AuditStage, Comparison, take_snapshot
 from indexer.audit.run import compare_page, stages
-from indexer.audit.snapshot import AuditStage, Comparison, take_snapshot
 from indexer.sources import Sources
 
 

@@ -57,7 +57,6 @@ class Players(ABC):
         """Do one of the rare `ODDS_AND_ENDS`."""
 
     async def by_the_safe(self, contract: Contract, name: str, *arguments: Any) -> None:
-        """Call as the contract's owner, which is impersonated and gets ether for gas."""
         owner = await self.client.read(contract.call("owner"))
         await self.ask("anvil_setBalance", owner, hex(10**18))
         await self.send(owner, contract, name, *arguments)

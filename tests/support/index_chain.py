@@ -67,7 +67,6 @@ class SimChain:
         return Moment(block_number, self.genesis_time + number * BLOCK_SECONDS)
 
     def mine(self, txs: Iterable[Tx]) -> SimBlock:
-        """Mine a block with those transactions that do not revert."""
         world = self.head.world.copy()
         now = self.moment(len(self.blocks))
         landed, emitted = [], []

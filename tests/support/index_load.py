@@ -85,8 +85,6 @@ class LoadVenue(Venue):
 
 @dataclass
 class AgentVenue(Venue):
-    """Agent markets that are listed, take paid stakes, settle and pay."""
-
     emitters = (*map(hex_of, AGENT_CONTRACTS.values()), hex_of(TOKEN))
 
     running: list[bytes] = field(default_factory=list)
@@ -117,7 +115,6 @@ class AgentVenue(Venue):
 
 
 async def emit(rpc: ChainProvider, logs: Sequence[Emission], to: str) -> None:
-    """Send one transaction with these events, and mine a block for it."""
     transaction = {"from": SENDER, "to": to, "data": hex_of(_packed(logs, bytes_of(to))), "gas": hex(200_000_000)}
     await rpc.call("eth_sendTransaction", [transaction], str, timeout_seconds=60)
     await rpc.call("evm_mine", [], object, timeout_seconds=60)

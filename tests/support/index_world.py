@@ -299,13 +299,11 @@ class World:
         ]
 
     def _stake(self, now: Moment, key: bytes, wallet: bytes, outcome: int, amount: int, uid: bytes) -> Any:
-        """Log what `settle` logs: it announces the stake before it pulls the payment."""
         if self._refusal(now, key, outcome) is not RefundReason.NONE or not self._spend(wallet, uid):
             return None
         return [self._booked(key, wallet, outcome, amount, uid), *paid(wallet, uid, ADDRESSES[Role.WALLET], amount)]
 
     def _direct(self, _now: Moment, wallet: bytes, amount: int, uid: bytes) -> list[Emission] | None:
-        """Submit a payer's authorization directly to the token, as a third party may."""
         if not self._spend(wallet, uid):
             return None
         self.authorizations[wallet, uid] = amount
@@ -340,7 +338,6 @@ class World:
         return [self._booked(key, wallet, 0, amount, uid), *said]
 
     def _several(self, _now: Moment, moves: tuple[tuple[Any, ...], ...]) -> list[Emission] | None:
-        """Call a third party's contract that moves money in its own way; each of `moves` is a token's log."""
         spent = [(values[0], values[1]) for name, *values in moves if name.startswith("Authorization")]
         if any(each in self.authorizations for each in spent):
             return None
@@ -355,7 +352,6 @@ class World:
         return RefundReason.NONE if outcome < market.book.outcomes else RefundReason.OUTCOME
 
     def _spend(self, wallet: bytes, nonce: bytes) -> bool:
-        """Use or cancel an authorization. Return False if it was used or canceled before."""
         if (wallet, nonce) in self.authorizations:
             return False
         self.authorizations[wallet, nonce] = None

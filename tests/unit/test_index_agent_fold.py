@@ -51,7 +51,6 @@ def decided(is_void: bool = False, code: int = 0, start: tuple[int, int, int] = 
 
 
 def folded(*transactions: Sequence[Emission]) -> AgentFold:
-    """Return the logs of these transactions, one block each."""
     by_topic = {topic: layout for role in ROLES for topic, layout in layouts_of(role).items()}
     fold = AgentFold()
     for block, logs in enumerate(transactions, 1):

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import patch
 
 import pytest
 import sqlalchemy as sa
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from core.contracts.deployments import load_deployment
@@ -15,13 +20,17 @@ from core.contracts.events import Role, layouts_of
 from core.contracts.events.shared import AUTHORIZATION_CANCELED, AUTHORIZATION_USED, TRANSFER
 from core.db.schema import index, index_agent, index_shared, index_stock
 from core.errors import DeploymentError
+from core.hexadecimal import hex_of
 from core.paths import REPOSITORY
+from indexer import finality
+from indexer.chain import RECHECK_BLOCKS, Recheck
 from indexer.completeness import BloomTest, mask
+from indexer.errors import NodeFault
 from indexer.fetch import decode_logs
-from indexer.finality import Fork, common_ancestor, confirms_fork
+from indexer.finality import Fork
 from indexer.fold.rows import BlockInfo
 from indexer.fold.stock import POSITION
-from indexer.history import LOGS_PER_PAGE, WIDEST_BLOCKS, Width
+from indexer.history import IN_FLIGHT, LOGS_PER_PAGE, THIN_IN_FLIGHT, WIDEST_BLOCKS, Width
 from indexer.sources import sources_of
 from indexer.store.tables import column_types
 from tests.support.index_chain import SimChain, bloom_of, world_sources
@@ -34,24 +43,41 @@ def block(number: int, digest: int = 0) -> BlockInfo:
     return BlockInfo(number, bytes([number % 256, digest]) + bytes(30), number, number)
 
 
+def node_of(hashes: dict[int, bytes]) -> Any:
+    """Return a node that has these blocks."""
+
+    async def headers(numbers: list[int]) -> list[Any]:
+        return [SimpleNamespace(hash=hex_of(hashes[each])) if each in hashes else None for each in numbers]
+
+    node = SimpleNamespace(headers=headers)
+    node.separate_nodes = lambda: [node]
+    return node
+
+
+def fork_of(stored: list[BlockInfo], on_chain: dict[int, bytes]) -> Fork:
+    async def below(_connection: object, _chain_id: int, top: int, _limit: int) -> list[BlockInfo]:
+        return [each for each in stored if each.number <= top][:10]
+
+    async def after(*_: object) -> None:
+        return None
+
+    with patch.multiple(finality, blocks_below=below, first_block_after=after):
+        return asyncio.run(finality.find_fork(None, node_of(on_chain), 1, stored[0].number))  # type: ignore[arg-type]
+
+
+@settings(deadline=None)
 @given(st.integers(1, 60), st.integers(0, 60), st.integers(1, 7))
 def test_the_ancestor_is_the_highest_stored_block_the_chain_still_has(length: int, forked: int, sparse: int) -> None:
     stored = [block(number) for number in range(length, 0, -1) if number % sparse == 0 or number == length]
     on_chain = {number: block(number, 0 if number <= forked else 1).hash for number in range(1, length + 5)}
-    fork = common_ancestor(stored, on_chain)
     kept = [each for each in stored if each.number <= forked]
-    if not kept:
-        assert fork is None
-        return
-    assert fork is not None
-    assert fork.ancestor == kept[0]
     replaced = [each for each in stored if each.number > forked]
-    assert fork.replaced == (replaced[-1] if replaced else None)
+    assert fork_of(stored, on_chain) == Fork(kept[0] if kept else None, replaced[-1] if replaced else None)
 
 
 def test_a_chain_cut_short_replaced_what_it_no_longer_has() -> None:
     stored = [block(3), block(2), block(1)]
-    assert common_ancestor(stored, {1: block(1).hash, 2: block(2).hash}) == Fork(block(2), block(3))
+    assert fork_of(stored, {1: block(1).hash, 2: block(2).hash}) == Fork(block(2), block(3))
 
 
 @pytest.mark.parametrize(
@@ -64,8 +90,12 @@ def test_a_chain_cut_short_replaced_what_it_no_longer_has() -> None:
         (None, None, False),  # too far behind to know
     ],
 )
-def test_another_node_confirms_only_the_same_fork(ancestor: bytes | None, replaced: bytes | None, agrees: bool) -> None:
-    assert confirms_fork(Fork(block(5), block(6)), ancestor, replaced) is agrees
+async def test_another_node_confirms_only_the_same_fork(
+    ancestor: bytes | None, replaced: bytes | None, agrees: bool
+) -> None:
+    node = node_of({number: each for number, each in ((5, ancestor), (6, replaced)) if each is not None})
+    with nullcontext() if agrees else pytest.raises(NodeFault, match="disagree"):
+        await finality.require_agreement(node, Fork(block(5), block(6)))
 
 
 # ---------------------------------------------------------------- widths
@@ -118,6 +148,51 @@ def test_a_width_reaches_the_target_page_size() -> None:
     for _ in range(30):
         width.succeeded(width.blocks, width.blocks * 7)
     assert LOGS_PER_PAGE * 0.9 <= width.blocks * 7 <= LOGS_PER_PAGE
+
+
+def test_many_thin_pages_are_fetched_at_once_but_few_thick_ones() -> None:
+    width = Width()
+    width.succeeded(width.blocks, 3)
+    assert width.in_flight == THIN_IN_FLIGHT > IN_FLIGHT
+    width.succeeded(width.blocks, LOGS_PER_PAGE)
+    assert width.in_flight == IN_FLIGHT
+
+
+def test_after_a_refusal_fewer_blocks_are_fetched_at_once() -> None:
+    width = Width()
+    width.succeeded(width.blocks, 0)
+    width.failed(width.blocks)
+    assert width.in_flight == IN_FLIGHT
+
+
+def test_thin_pages_grow_to_the_widest_and_no_further() -> None:
+    width = Width()
+    for _ in range(20):
+        width.succeeded(width.blocks, 1)
+    assert width.blocks == WIDEST_BLOCKS
+
+
+def test_rechecked_pages_hold_no_more_logs_than_pages_of_a_backfill() -> None:
+    """A dense chain's 2,000 blocks are hundreds of thousands of logs, which would be held at once."""
+    recheck, logs_a_block = Recheck(), 100
+    for _ in range(20):
+        found = recheck.history(1_000_000, 1)
+        assert found is not None
+        first, last = found
+        blocks = last - first + 1
+        assert blocks * logs_a_block <= 2 * LOGS_PER_PAGE
+        recheck.width.succeeded(blocks, blocks * logs_a_block)
+        recheck.history_until = last
+
+
+def test_history_with_few_logs_is_rechecked_by_thousands_of_blocks() -> None:
+    recheck = Recheck()
+    for _ in range(20):
+        found = recheck.history(1_000_000, 1)
+        assert found is not None
+        recheck.width.succeeded(found[1] - found[0] + 1, 2)
+        recheck.history_until = found[1]
+    assert recheck.width.blocks == RECHECK_BLOCKS
 
 
 # ---------------------------------------------------------------- sources

@@ -36,7 +36,6 @@ def moved(value: int, payer: bytes = ALICE, to: bytes = OURS) -> Transfer:
 
 
 def became(logs: list[LogRecord]) -> dict[bytes, tuple[str, int | None]]:
-    """State and value by nonce, as the tables would have them."""
     write = authorizations(CHAIN_ID, relevant(logs))
     columns = [column.name for column in write.table.columns]
     rows = [dict(zip(columns, row, strict=True)) for row in write.added]

@@ -53,7 +53,7 @@ chain_block = table(
 
 # `topics` are the joined 32-byte topics. `entity` is what the log changes (core.contracts.events): a letter for the
 # kind and the id in bytes, for example m and a stock market's id in 8 bytes; NULL for a log that only adds a row. Each
-# partition is a range of one chain's blocks, created ahead by the indexer (indexer.store.blocks).
+# partition is a range of one chain's blocks, created ahead by the indexer (indexer.store.cursor).
 chain_log = table(
     "chain_log",
     sa.Column("chain_id", sa.BigInteger, primary_key=True),
