@@ -231,13 +231,13 @@ async def _store(connection: Connection, cursor: Cursor, changes: Changes | None
 
 
 async def rewind(connection: Connection, sources: Sources, cursor: Cursor, ancestor: BlockInfo | None) -> Cursor:
-    """Remove the blocks above the ancestor, or all if it is None: move their logs to `chain_log_removed`, and fold the
-    entities that they touched again from the remaining logs."""
+    """Remove the blocks above the ancestor, or all if it is None, and fold the entities that their logs touched again
+    from the remaining logs."""
     chain_id = sources.chain_id
     async with connection.transaction():
         await begin_writing(connection)
         moved = await move_cursor(connection, cursor, ancestor)
-        removed = await _take_back_logs(connection, chain_id, cursor, moved.number)
+        entities = await _remove_logs(connection, cursor, moved.number)
         await connection.execute(
             "DELETE FROM chain_block WHERE chain_id = %s AND number > %s", (chain_id, moved.number)
         )
@@ -246,7 +246,6 @@ async def rewind(connection: Connection, sources: Sources, cursor: Cursor, ances
                 f"DELETE FROM {table.name} WHERE chain_id = %s AND block_number > %s",  # noqa: S608 - our own names
                 (chain_id, moved.number),
             )
-        entities = [entity for entity in removed if entity is not None]
         async with sums_updated(connection, moved, affected_markets(entities)):
             await delete_entities(connection, chain_id, entities)
             await fold_stored(connection, sources, "l.entity = ANY(%(entities)s)", entities=entities)
@@ -350,22 +349,16 @@ async def stored_batches(
         yield batch
 
 
-async def _take_back_logs(connection: Connection, chain_id: int, cursor: Cursor, down_to: int) -> set[bytes | None]:
+async def _remove_logs(connection: Connection, cursor: Cursor, down_to: int) -> list[bytes]:
+    """Delete the logs above `down_to`, and record the reorganization. Return the logs' entities."""
     if cursor.hash is None:
-        raise CursorMoved(f"Chain {chain_id} has no blocks to rewind.")
-    reorg = await connection.fetch_value(
+        raise CursorMoved(f"Chain {cursor.chain_id} has no blocks to rewind.")
+    rows = await connection.fetch_all(
+        "DELETE FROM chain_log WHERE chain_id = %s AND block_number > %s RETURNING entity", (cursor.chain_id, down_to)
+    )
+    await connection.execute(
         "INSERT INTO chain_reorg (chain_id, from_number, from_hash, ancestor_number, removed_logs)"
-        " SELECT %(chain)s, %(from)s, %(hash)s, %(to)s, count(*) FROM chain_log"
-        " WHERE chain_id = %(chain)s AND block_number > %(to)s RETURNING id",
-        {"chain": chain_id, "from": cursor.number, "hash": cursor.hash, "to": down_to},
+        " VALUES (%s, %s, %s, %s, %s)",
+        (cursor.chain_id, cursor.number, cursor.hash, down_to, len(rows)),
     )
-    moved = await connection.fetch_all(
-        "WITH gone AS (DELETE FROM chain_log WHERE chain_id = %(chain)s AND block_number > %(to)s RETURNING *)"
-        " INSERT INTO chain_log_removed"
-        " (reorg_id, chain_id, block_number, block_hash, log_index, tx_hash, address, topics, data, entity)"
-        " SELECT %(reorg)s, g.chain_id, g.block_number, b.hash, g.log_index, g.tx_hash, g.address, g.topics, g.data,"
-        " g.entity FROM gone g JOIN chain_block b ON b.chain_id = g.chain_id AND b.number = g.block_number"
-        " RETURNING entity",
-        {"chain": chain_id, "to": down_to, "reorg": reorg},
-    )
-    return {entity for (entity,) in moved}
+    return list({entity for (entity,) in rows if entity is not None})

@@ -49,7 +49,7 @@ async def contents(connection: Connection) -> Tables:
 
 async def wipe(connection: Connection) -> None:
     names = [table.name for table in CONTENTS]
-    names += ["chain_block", "chain_cursor", "chain_log_removed", "chain_reorg", "chain_audit"]
+    names += ["chain_block", "chain_cursor", "chain_reorg", "chain_audit"]
     await connection.execute(f"TRUNCATE {', '.join(names)}".encode())
 
 

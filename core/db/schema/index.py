@@ -1,8 +1,7 @@
-"""The tables with what the indexer has read of each chain: its cursor, blocks, raw logs, and logs that reorganizations
-undid.
+"""The tables with what the indexer has read of each chain: its cursor, blocks, raw logs and reorganizations.
 
 Raw logs are the source of all projections (`index_stock`, `index_agent`, `index_shared`): these can be rebuilt from
-`chain_log` alone. Only a reorganization deletes a log, and it keeps the log in `chain_log_removed`.
+`chain_log` alone. Only a reorganization deletes a log.
 """
 
 from __future__ import annotations
@@ -68,22 +67,6 @@ chain_log = table(
     # index small.
     partial_index("ix_chain_log_entity", "chain_id", "entity", where="entity IS NOT NULL"),
     postgresql_partition_by="RANGE (chain_id, block_number)",
-)
-
-chain_log_removed = table(
-    "chain_log_removed",
-    sa.Column("id", sa.BigInteger, sa.Identity(always=True), primary_key=True),
-    sa.Column("reorg_id", sa.BigInteger, nullable=False),
-    sa.Column("chain_id", sa.BigInteger, nullable=False),
-    sa.Column("block_number", BlockNumber, nullable=False),
-    sa.Column("block_hash", Hash32, nullable=False),
-    sa.Column("log_index", sa.Integer, nullable=False),
-    sa.Column("tx_hash", Hash32, nullable=False),
-    sa.Column("address", Address, nullable=False),
-    sa.Column("topics", sa.LargeBinary, nullable=False),
-    sa.Column("data", sa.LargeBinary, nullable=False),
-    sa.Column("entity", sa.LargeBinary),
-    sa.Index("ix_chain_log_removed_reorg_id", "reorg_id"),
 )
 
 # Reorganizations: blocks above `ancestor_number` up to `from_number` were undone.

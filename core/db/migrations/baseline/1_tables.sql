@@ -345,22 +345,6 @@ CREATE TABLE chain_log (
  PARTITION BY RANGE (chain_id, block_number);
 CREATE INDEX ix_chain_log_entity ON chain_log (chain_id, entity) WHERE entity IS NOT NULL;
 
-CREATE TABLE chain_log_removed (
-    id BIGINT GENERATED ALWAYS AS IDENTITY,
-    reorg_id BIGINT NOT NULL,
-    chain_id BIGINT NOT NULL,
-    block_number BIGINT NOT NULL,
-    block_hash BYTEA NOT NULL,
-    log_index INTEGER NOT NULL,
-    tx_hash BYTEA NOT NULL,
-    address BYTEA NOT NULL,
-    topics BYTEA NOT NULL,
-    data BYTEA NOT NULL,
-    entity BYTEA,
-    CONSTRAINT pk_chain_log_removed PRIMARY KEY (id)
-);
-CREATE INDEX ix_chain_log_removed_reorg_id ON chain_log_removed (reorg_id);
-
 CREATE TABLE chain_reorg (
     id BIGINT GENERATED ALWAYS AS IDENTITY,
     chain_id BIGINT NOT NULL,
