@@ -82,23 +82,6 @@ class Recheck:
         return None if first > newest else (first, min(newest, first + self.width.blocks - 1))
 
 
-@dataclass(slots=True)
-class _UnreachedHead:
-    """The highest reported head, while the tables have not reached it. `reported_at` is when a node last reported it or
-    a higher one."""
-
-    number: int
-    reported_at: float
-
-    def update(self, head: int) -> None:
-        if head >= self.number:
-            self.number, self.reported_at = head, time.monotonic()
-
-    def is_reached_by(self, head: int) -> bool:
-        """Return whether the tables may stop at `head`, because no node has reported a higher one for a while."""
-        return head >= self.number or time.monotonic() - self.reported_at >= ABANDONED_SECONDS
-
-
 class ChainFollower:
     """Follows one chain. `catch_up` brings the tables to the node's current head."""
 
@@ -115,7 +98,8 @@ class ChainFollower:
         metrics.LAG_SECONDS.labels(sources.name).set_function(lambda: max(0.0, time.time() - self._caught_up_at))
         self._width = Width()
         self._linked_at_once = LINKED_AT_ONCE
-        self._unreached: _UnreachedHead | None = None
+        # The highest reported head and when it was last reported, while the tables have not reached it.
+        self._unreached: tuple[int, float] | None = None
         self._recorded: object = None
         self._recorded_at = -math.inf
         self._finalized: int | None = None
@@ -143,8 +127,8 @@ class ChainFollower:
             if was_caught_up:
                 await self._record_head(head, None)
             return
-        unreached = self._unreached = self._unreached or _UnreachedHead(head.number, time.monotonic())
-        unreached.update(head.number)
+        if self._unreached is None or head.number >= self._unreached[0]:
+            self._unreached = head.number, time.monotonic()
         if was_caught_up and head.number - cursor.number > LINKED_AT_ONCE:
             await self._record_head(head, "backfill")
         self._reported_final = await self._finality.if_due(head.number)
@@ -374,8 +358,11 @@ class ChainFollower:
             metrics.HALTED.labels(self.sources.name).set(0)
 
     def _may_stop_at(self, head: Header) -> bool:
-        reached = self._unreached is None or self._unreached.is_reached_by(head.number)
-        return reached or self.sources.allows_deep_reorgs
+        """Return whether no higher head was reported, at least for a while."""
+        assert self._unreached is not None
+        highest, reported_at = self._unreached
+        is_old = time.monotonic() - reported_at >= ABANDONED_SECONDS
+        return head.number >= highest or is_old or self.sources.allows_deep_reorgs
 
     def _final_with_report(self) -> int | None:
         """Return the final block, including the nodes' last report."""

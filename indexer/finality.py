@@ -25,16 +25,11 @@ STALLED_SECONDS = 3600.0
 
 
 @dataclass(slots=True)
-class _FinalReport:
-    number: int
-    since: float  # when the node first reported this block
-
-
-@dataclass(slots=True)
 class FinalityTracker:
     node: RpcNode
     due_at: float = -math.inf  # when to ask the nodes next
-    last: dict[int, _FinalReport] = field(default_factory=dict)  # by the node's index
+    # Each node's final block and when it first reported it, by the node's index.
+    last: dict[int, tuple[int, float]] = field(default_factory=dict)
 
     async def if_due(self, head: int) -> int | None:
         """Return the newest final block up to the head, or None if it is not due yet or no node knows one."""
@@ -62,9 +57,9 @@ class FinalityTracker:
 
     def _advancing(self, numbers: Mapping[int, int], now: float) -> list[int]:
         for place, number in numbers.items():
-            if place not in self.last or self.last[place].number != number:
-                self.last[place] = _FinalReport(number, now)
-        return [number for place, number in numbers.items() if now - self.last[place].since < STALLED_SECONDS]
+            if place not in self.last or self.last[place][0] != number:
+                self.last[place] = number, now
+        return [number for place, number in numbers.items() if now - self.last[place][1] < STALLED_SECONDS]
 
 
 @dataclass(frozen=True, slots=True)
