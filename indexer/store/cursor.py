@@ -63,14 +63,10 @@ async def open_cursor(connection: Connection, sources: Sources) -> Cursor:
     async with connection.transaction():
         await _ensure_row(connection, sources)
         # The wallets' events name feeds by these keys, and the deployment file may add feeds at any time.
-        await connection.execute(
-            "UPDATE chain_cursor SET sources = jsonb_set(sources, '{observed}', %s) WHERE chain_id = %s",
-            (Jsonb({feed.hex(): key for feed, key in sources.observed.items()}), sources.chain_id),
-        )
         row = await connection.fetch_one(
-            "SELECT start_block, number, hash, finalized_number, summed, sources FROM chain_cursor"
-            " WHERE chain_id = %s FOR UPDATE",
-            (sources.chain_id,),
+            "UPDATE chain_cursor SET sources = jsonb_set(sources, '{observed}', %s) WHERE chain_id = %s"
+            " RETURNING start_block, number, hash, finalized_number, summed, sources",
+            (Jsonb({feed.hex(): key for feed, key in sources.observed.items()}), sources.chain_id),
         )
         assert row is not None
         start_block, number, digest, finalized, summed, filled_from = row
