@@ -13,11 +13,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from typing import Any
 
 import psycopg
 from psycopg.sql import SQL, Composable, Composed, Identifier
-from psycopg.types.numeric import IntLoader
 from sqlalchemy import Table
 
 from core.chain import ChainClient, Contract
@@ -311,16 +311,22 @@ async def _compare_rows(snapshot: Snapshot, table: Table, condition: Composable,
     (new_rows,) = await snapshot.row(f"SELECT count(*) FROM pg_temp.{table.name}".encode())  # noqa: S608 - our own names
     comparison.compared += new_rows * len(columns)
     async with snapshot.connection.cursor(name="differences") as cursor:
-        cursor.adapters.register_loader("numeric", IntLoader)  # all our numeric columns hold whole numbers
         await cursor.execute(_difference(table, columns, key, condition), values)
         async for ours_there, new_there, *row in cursor:
-            ours = dict(zip(columns, row, strict=False))
-            new = dict(zip(columns, row[len(columns) :], strict=True))
+            ours = {name: _whole(value) for name, value in zip(columns, row, strict=False)}
+            new = {name: _whole(value) for name, value in zip(columns, row[len(columns) :], strict=True)}
             its_key = tuple((ours if ours_there else new)[name] for name in key)
             if ours_there and new_there:
                 comparison.fields(table.name, its_key, ours, new)
             else:
                 comparison.row(table.name, its_key, is_there=ours_there)
+
+
+def _whole(value: Any) -> Any:
+    """Convert decimals to integers, since all our numeric columns hold whole numbers."""
+    if isinstance(value, list):
+        return [_whole(each) for each in value]
+    return int(value) if isinstance(value, Decimal) else value
 
 
 def _difference(table: Table, columns: Sequence[str], key: Sequence[str], condition: Composable) -> Composed:
