@@ -110,7 +110,7 @@ class ChainFollower:
         metrics.UNPAID_STAKES.labels(sources.name)  # exported as 0 from the start
 
     async def open(self) -> Cursor:
-        """Read the cursor. Call this before the first `catch_up` and after a database error."""
+        """Read the cursor. Call this before the first `catch_up`, and after CursorMoved or a database error."""
         async with self._pool.connection() as connection:
             self.cursor = await open_cursor(connection, self.sources)
         self._finalized = self.cursor.finalized
@@ -358,7 +358,7 @@ class ChainFollower:
             metrics.HALTED.labels(self.sources.name).set(0)
 
     def _may_stop_at(self, head: Header) -> bool:
-        """Return whether no higher head was reported, at least for a while."""
+        """Return whether the tables may stop at `head`, because no higher one was reported recently."""
         assert self._unreached is not None
         highest, reported_at = self._unreached
         is_old = time.monotonic() - reported_at >= ABANDONED_SECONDS

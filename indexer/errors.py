@@ -7,7 +7,7 @@ from core.errors import EXIT_UNAVAILABLE, VpmError
 
 class NodeFault(VpmError):
     """A node's response contradicts itself, an earlier response or another node. Nothing was written; the indexer
-    will ask again."""
+    will retry."""
 
     code = "node_fault"
     default_retriable = True

@@ -126,7 +126,7 @@ class ChainService:
             metrics.forget_state(self.chain.name)
 
     async def _feeds(self, rpc: ChainProvider, deployment: Deployment) -> dict[bytes, FeedRounds]:
-        """Return the emitters of the feeds' rounds; retry until a node answers."""
+        """Return the emitters of the feeds' rounds; retry until a node responds."""
         pause = FIRST_PAUSE_SECONDS
         while True:
             try:

@@ -1,5 +1,4 @@
-"""The parts of an audit, and its comparison of raw logs with a node's, of all other rows with a new fold of the logs,
-and of sums with new sums of these rows. (`views` compares rows with the contracts' own views.)
+"""Compares raw logs with a node's, all other rows with a new fold of the logs, and sums with new sums of these rows.
 
 A stage compares a page of rows at a time, in a snapshot of the tables and at its block. The chain moves on between
 pages, so rows that have to agree with each other are compared within one page.
@@ -73,7 +72,7 @@ class Comparison:
         self.fields(what, key, {name: ours}, chain if isinstance(chain, RpcError) else {name: chain})
 
     def row(self, what: str, key: object, *, is_there: bool) -> None:
-        """Report a row that is there and should not be, or is missing."""
+        """Report a row that should not exist, or is missing."""
         self.compared += 1
         self._differs(what, key, "row", *(("there", "missing") if is_there else ("missing", "there")))
 

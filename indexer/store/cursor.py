@@ -111,8 +111,8 @@ async def _ensure_row(connection: Connection, sources: Sources) -> None:
 
 
 async def _require_our_logs(connection: Connection, sources: Sources) -> None:
-    """Raise OtherSources unless the stored logs are from the deployment file's contracts. Logs with an entity, so not
-    of feeds, all came from one set of contracts, so one of them is enough."""
+    """Raise OtherSources unless the stored logs are from the deployment file's contracts. One log is
+    enough: all logs with an entity, which those of feeds lack, came from the same contracts."""
     address = await connection.fetch_value(
         "SELECT address FROM chain_log WHERE chain_id = %s AND entity IS NOT NULL ORDER BY entity LIMIT 1",
         (sources.chain_id,),
@@ -168,7 +168,7 @@ async def lock_cursor(connection: Connection, cursor: Cursor) -> Cursor:
 async def move_cursor(
     connection: Connection, cursor: Cursor, to: BlockInfo | None, head: SeenHead | None = None
 ) -> Cursor:
-    """Move the cursor to a block, or before the first if `to` is None, record the head if the block is that, and signal
+    """Move the cursor to a block, or before the first if `to` is None, record `head` if it is given, and signal
     the step. Call this first in the transaction that writes or removes the blocks between: the row lock keeps other
     writers out until the commit."""
     number, digest, block_time, l1_number = _place(cursor.start_block, to)

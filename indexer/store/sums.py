@@ -166,8 +166,8 @@ def tables_of(sources: Sources) -> list[Table]:
 async def sums_updated(
     connection: Connection, cursor: Cursor, affected_rows: Mapping[Role, AffectedRows]
 ) -> AsyncIterator[None]:
-    """Update the sums for `affected_rows`, which the caller changes inside this context. Sums of no rows are deleted
-    at the end, since most of them get a row again."""
+    """Update the sums for `affected_rows`, which the caller changes inside this context. Sums
+    without rows are deleted only at the end, since most of them get a row again."""
     if not cursor.summed:
         yield
         return
@@ -186,7 +186,7 @@ async def _add_to_sums(
     sign: int,
     counts: dict[Table, dict[tuple[Any, ...], int]],
 ) -> None:
-    """Add the rows' shares times `sign`, and note how many rows each changed sum is of."""
+    """Add the rows' shares times `sign`, and store in `counts` how many rows each changed sum covers."""
     for role, some in affected_rows.items():
         values = {
             "ids": some.ids if sign < 0 else [*some.ids, *some.added],
