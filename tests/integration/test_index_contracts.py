@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -12,9 +13,8 @@ import pytest
 from core.chain import ChainClient
 from core.chain.provider import ChainProvider
 from core.db.engine import ConnectionPool
-from indexer.audit import views
+from indexer.audit import run, views
 from indexer.audit.rows import Comparison
-from indexer.audit.run import audit
 from indexer.chain import ChainFollower
 from indexer.node import RpcNode
 from indexer.rebuild import rebuild
@@ -40,9 +40,6 @@ def known() -> Genesis:
     return genesis()
 
 
-CHAINS = {"stock": "stock", "base": "base"}
-
-
 @asynccontextmanager
 async def indexed(
     url: str, running: RunningChain
@@ -56,7 +53,7 @@ async def indexed(
 
 
 async def check(pool: ConnectionPool, rpc: ChainProvider, sources: Sources) -> Comparison:
-    found = (await audit(pool, ChainClient(rpc), sources)).comparison
+    found = (await run.audit(pool, ChainClient(rpc), sources)).comparison
     assert found.mismatches == 0, found.detail
     return found
 
@@ -66,7 +63,7 @@ async def check(pool: ConnectionPool, rpc: ChainProvider, sources: Sources) -> C
 async def test_a_busy_history_audits_clean_and_rebuilds_the_same(
     side: str, database_url: str, known: Genesis, tmp_path: Path
 ) -> None:
-    with chain(known, CHAINS[side], tmp_path / "anvil.log", mine_on_demand=True) as running:
+    with chain(known, side, tmp_path / "anvil.log", mine_on_demand=True) as running:
         await _busy_history(side, database_url, running)
 
 
@@ -105,6 +102,35 @@ async def _busy_history(side: str, database_url: str, running: RunningChain) -> 
                 assert (await connection.execute(statement.encode())).rowcount == 1, statement
                 found = await compare(connection, client, sources, views.stages())
                 assert found.mismatches > 0, statement
+
+
+@pytest.mark.thorough
+async def test_a_block_undone_during_the_audit_is_no_mismatch(
+    database_url: str, known: Genesis, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The page is compared again, at the new block once it is indexed."""
+    monkeypatch.setattr(run, "PAGE_TRIES", 10_000)
+    monkeypatch.setattr(run, "RETRY_SECONDS", 0.01)
+    audit_in_pages_of(2, monkeypatch)
+    reached = asyncio.Event()
+
+    def progress(stage: str, _so_far: Comparison) -> None:
+        if stage == "agent stakes":
+            reached.set()
+
+    with chain(known, "base", tmp_path / "anvil.log", mine_on_demand=True) as running:
+        async with indexed(database_url, running) as (rpc, follower, pool, sources):
+            players = AgentPlayers(rpc, running.deployment, "pages")
+            await players.prepare()
+            for _ in range(40):
+                await players.step()
+            await follower.catch_up()
+            auditing = asyncio.create_task(run.audit(pool, ChainClient(rpc), sources, progress=progress))
+            await reached.wait()
+            await rpc.call("anvil_reorg", [2, []], object)
+            await follower.catch_up()
+            done = await auditing
+    assert done.comparison.mismatches == 0, done.comparison.detail
 
 
 # What the contracts' views return; tests/integration/test_audit_columns.py alters every column of every table.
