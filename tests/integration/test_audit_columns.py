@@ -175,7 +175,9 @@ async def test_each_altered_column_is_named_with_its_table_and_row(index: Index)
                 keys = [await each.make(connection) for each in altered]
                 found = named(await index.audit(connection, [stage]))
             for each, key in zip(altered, keys, strict=True):
-                if (each.table.name, key, "row" if each.is_key else each.column) not in found:
+                # A row in another block is missing in its own: rows are compared a range of blocks at a time.
+                is_elsewhere = each.is_key or each.column == "block_number"
+                if (each.table.name, key, "row" if is_elsewhere else each.column) not in found:
                     passed_over.append(f"{each.table.name}.{each.column}")
     assert not passed_over, "\n".join(passed_over)
 
