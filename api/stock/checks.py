@@ -154,14 +154,11 @@ def check_room(bet: StockBet, facts: ChainFacts) -> None:
         )
 
 
-CONTRACT_SIGNER = "contract_signer"
-
-
 def check_wallet(facts: ChainFacts) -> None:
     if facts.signer_has_code:
         raise Problem(
             400,
-            CONTRACT_SIGNER,
+            "contract_signer",
             "The signing wallet is a smart contract; gasless bets need a regular wallet's signature. Send the call "
             "in escapeKit yourself: the token checks the signature with your wallet (ERC-1271).",
         )

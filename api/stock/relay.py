@@ -307,7 +307,7 @@ class RelaySubmission(Submission[RelayBody]):
 
     def escape_kit_for(self, refusal: Problem) -> Mapping[str, Any] | None:
         # A contract wallet, whose bets are not relayed, can send the call by itself.
-        carries = asks_to_retry(refusal) or refusal.code == checks.CONTRACT_SIGNER
+        carries = asks_to_retry(refusal) or refusal.code == "contract_signer"
         return self._relayed.signed.escape_kit if carries else None
 
     # ------------------------------------------------------------ on the chain
