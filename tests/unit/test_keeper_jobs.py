@@ -13,7 +13,7 @@ from prometheus_client import REGISTRY
 
 from core.service.cancelling import cancel_and_wait
 from keeper import metrics
-from keeper.jobs import Job
+from keeper.jobs import Job, Runner
 from keeper.run import JobRun, RunReport
 from keeper.service import KeeperService
 
@@ -141,3 +141,16 @@ def test_the_age_of_a_run_goes_by_a_monotonic_clock(monkeypatch: pytest.MonkeyPa
     now += 1_800
     monkeypatch.setattr("time.time", lambda: 0.0)
     assert REGISTRY.get_sample_value("vpm_keeper_success_age_seconds", {"job": "a job"}) == 1_800
+
+
+async def test_jobs_that_start_together_share_one_read_of_the_head() -> None:
+    reads: list[int] = []
+
+    async def head() -> int:
+        reads.append(len(reads))
+        await asyncio.sleep(0.01)
+        return reads[-1]
+
+    runner, chain = Runner(cast(Any, None)), cast(Any, SimpleNamespace(name="base", client=SimpleNamespace(head=head)))
+    assert await asyncio.gather(*(runner._head(chain) for _ in range(3))) == [0, 0, 0]
+    assert reads == [0]
