@@ -99,8 +99,10 @@ async def _finish(run: JobRun, live: RouletteRound) -> None:
         wrong = f"{target} needs a block of chain {live.chain_id}, but this is chain {run.chain.chain_id}."
         run.report.errors.append(wrong)
         return
-    head = await run.chain.client.head()
-    beacon = await find_beacon(run.chain.client, live.beacon_after, live.head_number, head.number - CONFIRMATIONS)
+    head, beacon = await run.chain.client.head(), None
+    if head.timestamp >= live.beacon_after:
+        newest = head.number - CONFIRMATIONS
+        beacon = await find_beacon(run.chain.client, live.beacon_after, live.head_number, newest)
     if beacon is None:
         run.report.skip(target, f"no confirmed block at or after {live.beacon_after} yet")
         return
@@ -124,13 +126,14 @@ async def find_beacon(client: ChainClient, after: int, lowest: int, newest: int)
     first block.
     """
     low = lowest if lowest < newest else -1
-    high = newest
+    high, step = newest, 1
     best = await client.block(high) if high >= 0 else None
     if best is None or best.timestamp < after:
         return None
     # Invariant: `low` is before `after` (or before the chain), `high` is not, and `best` is the block `high`.
     while high - low > 1:
-        middle = (low + high) // 2
+        # The beacon is usually one of the newest blocks, so look there first.
+        middle, step = max((low + high) // 2, high - step), 2 * step
         block = await client.block(middle)
         if block is None:
             return None
