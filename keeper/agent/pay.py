@@ -139,7 +139,7 @@ async def _pay_missing_from_index(run: JobRun, wallet: Contract, unpaid: int, in
     run.measure_due("units missing from the index", [since] if lost else [], lost)
     if not lost:
         return
-    text = "the contract owes more than the index shows; paying by the contract's views"
+    text = "the index is missing payouts; reading them from the contract"
     log.error(text, action="keeper.index_lost", owed=unpaid, known=indexed)
     count = int(await run.chain.client.read(wallet.call("marketCount"), run.indexed_block))
     for start in range(0, count, MAX_ROWS):
