@@ -93,7 +93,7 @@ async def sweep(run: JobRun, fees: int, call: Call) -> None:
     """Send the contract's fees to the treasury if they have reached the configured amount."""
     least = run.keeper.how.sweep_from_units
     if fees < least:
-        run.report.skip("fees", f"{fees} units have accrued; they are swept from {least} on")
+        run.report.skip("fees", f"{fees} units have accrued; they are swept at {least} units")
         return
     request = TransactionRequest(
         kind="sweep",
