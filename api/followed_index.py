@@ -207,14 +207,11 @@ class Archive(Generic[K, V]):
         self._changes += 1
         self._rows.clear()
 
-    def cached(self, key: K) -> V | None:
-        return self._rows.get(key)
-
     async def get(self, keys: Iterable[K]) -> dict[K, V]:
         """Return the rows of those keys that are settled markets. Raise one of DATABASE_ERRORS if some are
         unreadable."""
         distinct = dict.fromkeys(keys)
-        rows = {key: value for key in distinct if (value := self.cached(key)) is not None}
+        rows = {key: value for key in distinct if (value := self._rows.get(key)) is not None}
         missing = [key for key in distinct if key not in rows]
         for start in range(0, len(missing), READ_AT_ONCE):
             rows |= await self._read(missing[start : start + READ_AT_ONCE])

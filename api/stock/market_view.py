@@ -46,25 +46,19 @@ from core.feeds.rounds import TOO_HIGH, Round, judge
 from core.money import change_bps
 from core.stock.vested import DOWN, UP, MarketView, Moment, PositionView, market_view, position_view
 
-_REASONS: dict[StockReason, VoidReasonName | None] = {
-    StockReason.ROUNDS: None,
-    StockReason.FLAT: "flat",
-    StockReason.STALE: "stale",
-    StockReason.PAUSED: "paused",
-    StockReason.BAD_ANSWER: "stale",
-    StockReason.MULTIPLIER: "paused",
-    StockReason.OUTAGE: "stale",
+# Of each reason for which a market is void: its name, the preview that shows it, and its description.
+_VOIDS: dict[StockReason, tuple[VoidReasonName, PreviewStatus, str]] = {
+    StockReason.FLAT: ("flat", PreviewStatus.FLAT, "Both readings are equal."),
+    StockReason.STALE: ("stale", PreviewStatus.STALE, "A reading was older than the market allows."),
+    StockReason.PAUSED: ("paused", PreviewStatus.PAUSED, "The stock's oracle was paused at the time of a reading."),
+    StockReason.BAD_ANSWER: ("stale", PreviewStatus.BAD_ANSWER, "A reading in effect was not a price."),
+    StockReason.MULTIPLIER: (
+        "paused",
+        PreviewStatus.PAUSED,
+        "The stock's multiplier changed between strike and bell, as after a split or a dividend.",
+    ),
+    StockReason.OUTAGE: ("stale", PreviewStatus.STALE, "A reading was made while the chain's sequencer was down."),
 }
-_DETAILS = {
-    StockReason.STALE: "A reading was older than the market allows.",
-    StockReason.BAD_ANSWER: "A reading in effect was not a price.",
-    StockReason.PAUSED: "The stock's oracle was paused at the time of a reading.",
-    StockReason.MULTIPLIER: "The stock's multiplier changed between strike and bell, as after a split or a dividend.",
-    StockReason.OUTAGE: "A reading was made while the chain's sequencer was down.",
-    StockReason.FLAT: "Both readings are equal.",
-}
-_STATUSES = {StockReason.MULTIPLIER: PreviewStatus.PAUSED, StockReason.OUTAGE: PreviewStatus.STALE}
-"""The preview statuses of reasons that have none of the same name."""
 _NO_ROUND = RoundBody(answer="0", round_id="0", at=0)
 
 
@@ -163,7 +157,10 @@ def outcome_name(market: ListedMarket, settled: MarketResult) -> OutcomeName:
 
 def void_reason(settled: MarketResult) -> VoidReasonName | None:
     """Return why a market is void, or None if its rounds decided it."""
-    return "timeout" if settled.reason is None else _REASONS[StockReason(settled.reason)]
+    if settled.reason is None:
+        return "timeout"
+    void = _VOIDS.get(StockReason(settled.reason))
+    return None if void is None else void[0]
 
 
 def _listed(market: ListedMarket, snapshot: MarketsSnapshot, oracle: Oracle, view: MarketView) -> MarketBody:
@@ -227,7 +224,8 @@ def _resolution(market: ListedMarket) -> ResolutionBody | None:
     if settled.reason is None:
         detail = f"No one settled the market by {words.utc(market.voidable_at)}."
     else:
-        detail = _DETAILS.get(StockReason(settled.reason), "The final reading decided.")
+        void = _VOIDS.get(StockReason(settled.reason))
+        detail = "The final reading decided." if void is None else void[2]
     return ResolutionBody(
         outcome=outcome_name(market, settled),
         reason=void_reason(settled),
@@ -289,10 +287,10 @@ def _preview(market: ListedMarket, reading: MarketReadings | None) -> PreviewBod
 
 
 def _settled_status(outcome: int | None, reason: int | None) -> PreviewStatus:
-    decided_by = StockReason(reason or 0)
-    if decided_by is StockReason.ROUNDS:
-        return PreviewStatus.UP if outcome == StockOutcome.UP else PreviewStatus.DOWN
-    return _STATUSES.get(decided_by) or PreviewStatus[decided_by.name]
+    void = _VOIDS.get(StockReason(reason or 0))
+    if void is not None:
+        return void[1]
+    return PreviewStatus.UP if outcome == StockOutcome.UP else PreviewStatus.DOWN
 
 
 def _pair(values: tuple[int, int]) -> UpDown:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -77,17 +77,6 @@ STALE_AFTER_SECONDS = 10.0
 CURRENT_SECONDS = 5
 
 
-@dataclass(frozen=True, slots=True)
-class _ReadState:
-    """The state under which a market was last read. If it changes, the market is read again."""
-
-    latest: Round | None
-    past_strike: bool
-    past_final: bool
-    version: tuple[int, int]
-    at: float
-
-
 class OracleWatch:
     """A background reader of the feeds: their latest rounds, and the finder's and resolver's views of started markets.
     Without a `client` nothing is read."""
@@ -108,7 +97,7 @@ class OracleWatch:
         self._contracts = contracts
         self._index = index
         self._engine = engine
-        self._last_reads: dict[int, _ReadState] = {}
+        self._last_reads: dict[int, tuple[Hashable, float]] = {}
         self._old_markets: LRUCache[int, ListedMarket] = LRUCache(MAX_OLD_MARKETS)
 
     def follow_old_market(self, market: ListedMarket) -> None:
@@ -172,9 +161,8 @@ class OracleWatch:
             if due:
                 readings |= await self._readings(due, head.number, head.timestamp)
                 for market in due:
-                    self._last_reads[market.id] = _read_state(
-                        market, latest.get(market.feed), head.timestamp, time.time()
-                    )
+                    state = _state(market, latest.get(market.feed), head.timestamp)
+                    self._last_reads[market.id] = (state, time.time())
         self.head_time = head.timestamp
         old = self.oracle
         changed = (latest, unreadable, readings, halts) != (old.latest, old.unreadable, old.readings, old.halts)
@@ -228,13 +216,8 @@ class OracleWatch:
     def _needs_reading(self, market: ListedMarket, latest: Round | None, now: int) -> bool:
         if now < market.strike_time or _settled_by_rounds(market):
             return False
-        asked = self._last_reads.get(market.id)
-        if asked is None:
-            return True
-        if market.result is not None and asked.past_final and asked.version == market.version:
-            return False
-        fresh = _read_state(market, latest, now, asked.at)
-        return fresh != asked or (market.result is None and time.time() - asked.at > REREAD_SECONDS)
+        state, at = self._last_reads.get(market.id, (None, 0.0))
+        return state != _state(market, latest, now) or (market.result is None and time.time() - at > REREAD_SECONDS)
 
     async def _readings(self, markets: list[ListedMarket], block: int, now: int) -> dict[int, MarketReadings]:
         contracts = self._contracts
@@ -298,15 +281,11 @@ def _settled_by_rounds(market: ListedMarket) -> bool:
     return market.result is not None and market.result.strike is not None
 
 
-def _read_state(market: ListedMarket, latest: Round | None, now: int, at: float) -> _ReadState:
-    return _ReadState(
-        # A settled market's rounds are known; later prices do not matter.
-        latest=latest if market.result is None else None,
-        past_strike=now >= market.strike_time,
-        past_final=now > market.final_time,
-        version=market.version if market.result is not None else (0, 0),
-        at=at,
-    )
+def _state(market: ListedMarket, latest: Round | None, now: int) -> Hashable:
+    """Return the state under which a market is read. If it changes, the market is read again."""
+    if market.result is not None:  # its rounds are known, and later prices do not matter
+        return now > market.final_time, market.version
+    return now >= market.strike_time, now > market.final_time, latest
 
 
 async def read_latest_rounds(connection: AsyncConnection, chain_id: int, feeds: Sequence[str]) -> dict[str, Round]:

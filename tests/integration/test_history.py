@@ -399,10 +399,10 @@ async def test_an_archive_is_bounded_and_keeps_nothing_older_than_a_change(fille
         assert await archive.get([2, 3, 4]) == {2: 1, 3: 1, 4: 1}
         assert await archive.get([100]) == {}
         assert reads == [[1, 2], [3, 4], [100]]
-        assert [archive.cached(each) for each in (1, 2, 3, 4)] == [None, 1, 1, 1]
+        assert [archive._rows.get(each) for each in (1, 2, 3, 4)] == [None, 1, 1, 1]
         value = 2
         archive.forget([2])
-        assert (await archive.get([2]), archive.cached(3)) == ({2: 2}, 1)
+        assert (await archive.get([2]), archive._rows.get(3)) == ({2: 2}, 1)
         going_on.clear()
         begun.clear()
         archive.forget_all()
@@ -411,7 +411,7 @@ async def test_an_archive_is_bounded_and_keeps_nothing_older_than_a_change(fille
         archive.forget([5])  # changed while it is read: what is read may be older
         going_on.set()
         assert await reading == {5: 2}
-        assert archive.cached(5) is None
+        assert archive._rows.get(5) is None
 
 
 async def test_while_no_block_comes_a_look_reads_the_head_and_nothing_else(filled: Filled, database_url: str) -> None:
