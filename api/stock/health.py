@@ -39,7 +39,7 @@ KEEPER_SILENT_SECONDS = 30
 SETTLED_WITHIN_SECONDS = 30 * 60
 DELIVERED_WITHIN_SECONDS = 20 * 60
 # Anyone may request health at any time, so the search for undelivered payouts reads at most this much at once.
-MARKETS_AT_ONCE, POSITIONS_AT_ONCE = 200, 500
+POSITIONS_AT_ONCE = 500
 # How late a feed may be beyond its heartbeat before it counts as silent.
 FEED_SLACK_SECONDS = 3600
 CheckFinding = tuple[bool, str]
@@ -67,7 +67,6 @@ class Health:
         self._pool = context.pool
         self._sources = sources
         self._shared = TimedValue(self._ask, SHARED_SECONDS)
-        self._delivered: dict[int, tuple[int, tuple[int, int]]] = {}
 
     async def get(self, request: web.Request) -> web.StreamResponse:
         checks = await self._shared.get()
@@ -151,27 +150,17 @@ class Health:
 
     async def _delivery(self) -> CheckFinding:
         """Check that settled markets are paid out. Ignore positions whose transfer the token refused."""
-        snapshot, generation = self._snapshot(), self._sources.index.generation
+        snapshot = self._snapshot()
         over = [
             market
             for market in snapshot.markets.values()
-            if market.result is not None
-            and snapshot.head.timestamp > market.result.at + DELIVERED_WITHIN_SECONDS
-            and self._delivered.get(market.id) != (generation, market.version)
+            if market.result is not None and snapshot.head.timestamp > market.result.at + DELIVERED_WITHIN_SECONDS
         ]
-        late: list[ListedMarket] = []
-        for start in range(0, len(over), MARKETS_AT_ONCE):
-            some = over[start : start + MARKETS_AT_ONCE]
-            async with self._engine.connect() as connection:
-                undelivered = await read_undelivered(
-                    connection, some, snapshot.head.moment, at_most=POSITIONS_AT_ONCE, include_refused=False
-                )
-            late = [market for market in some if market.id in undelivered]
-            if late:
-                break
-            # These are not read again until one of their rows changes.
-            self._delivered |= {market.id: (generation, market.version) for market in some}
-        self._delivered = {each: seen for each, seen in self._delivered.items() if each in snapshot.markets}
+        async with self._engine.connect() as connection:
+            undelivered = await read_undelivered(
+                connection, over, snapshot.head.moment, at_most=POSITIONS_AT_ONCE, include_refused=False
+            )
+        late = [market for market in over if market.id in undelivered]
         return not late, _listing(late, "undelivered 20 min after settlement", "everything settled is delivered")
 
     async def _open_schedule(self) -> CheckFinding:

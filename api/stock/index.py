@@ -19,7 +19,7 @@ from api.problems import unavailable
 from api.stock.facts import HeldPosition, ListedMarket, MarketResult, MarketsSnapshot
 from core.chain import checksum
 from core.contracts.statuses import Family
-from core.db.schema.index_stock import UNPAID, stock_market, stock_position, stock_venue, stock_vintage
+from core.db.schema.index_stock import OWING, UNPAID, stock_market, stock_position, stock_venue, stock_vintage
 from core.feeds.rounds import Round
 from core.hexadecimal import hex_of
 from core.stock.projection import market_of, may_be_owed, position_of, vintage_of
@@ -171,9 +171,12 @@ async def read_undelivered(
     of `at_most`, up to the first page that has one. `include_refused`: whether positions count whose delivery the token
     refused."""
     by_id = {market.id: market.market for market in markets}
+    owing = (
+        select(stock_market.c.market_id).where(stock_market.c.market_id.in_(by_id), text(f"({OWING})")).correlate(None)
+    )
     query = (
         HELD.join(stock_market, stock_market.c.market_id == stock_position.c.market_id)
-        .where(stock_position.c.market_id.in_(by_id), may_be_owed())
+        .where(stock_position.c.market_id.in_(owing), may_be_owed())
         .order_by(stock_position.c.position_id)
         .limit(at_most)
     )
