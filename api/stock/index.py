@@ -107,21 +107,6 @@ async def read_settled_page(connection: AsyncConnection, before: int, limit: int
     return list(await connection.scalars(query))
 
 
-async def read_newest_settled(
-    connection: AsyncConnection, reorgs: int, limit: int, previous: Mapping[int, ListedMarket]
-) -> list[ListedMarket]:
-    """Return the markets settled last, newest first. `previous`: markets to read again only if they have changed."""
-    columns = stock_market.c
-    query = (
-        select(columns.market_id, columns.updated_block).where(_IS_SETTLED).order_by(*_LAST_SETTLED_FIRST).limit(limit)
-    )
-    newest = (await connection.execute(query)).all()
-    same = {at: previous[at] for at, block in newest if at in previous and previous[at].version == (reorgs, block)}
-    others = [number for number, _ in newest if number not in same]
-    markets = same | await _read_where(connection, reorgs, columns.market_id.in_(others)) if others else same
-    return [markets[number] for number, _ in newest]
-
-
 async def read_drill(connection: AsyncConnection) -> ListedMarket | None:
     """Return the last market listed to demonstrate refunds, preferably one that is void and fully refunded. A market of
     the drill family counts only if it is void or was listed to become stale, because others are won normally."""

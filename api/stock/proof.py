@@ -7,6 +7,7 @@ section keeps its last content and is named in `missing`.
 from __future__ import annotations
 
 import asyncio
+import heapq
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -21,7 +22,7 @@ from api.operations import body_from
 from api.problems import unavailable
 from api.stock import words
 from api.stock.facts import ListedMarket, MarketsSnapshot
-from api.stock.index import read_drill, read_newest_settled, read_undelivered
+from api.stock.index import MAX_SETTLED, read_drill, read_undelivered
 from api.stock.market_view import outcome_name, round_body, void_reason
 from api.stock.proof_facts import (
     AuditProof,
@@ -59,19 +60,17 @@ FIRST_PAUSE_SECONDS = 0.1
 OLDEST_SECONDS = 10.0
 # A gathering takes longer the longer the history; it may take at most a fifth of the time.
 PAUSE_PER_GATHERING = 4
-# The newest; `newestOnly` says when there are more.
-SETTLED_SHOWN = SWEEPS_SHOWN = 500
+# The newest; `newestOnly` says when there are more. As many settled markets are in memory.
+SHOWN = MAX_SETTLED
 LOG_SECTIONS = ("settled", "refundDrill", "feeSweeps", "bettors", "usdg", "counters", "audit")
 
 
 @dataclass(frozen=True, slots=True)
 class Gathered:
-    """The facts of the proof page. Each is None or empty until it is first read. `generation`: the index's generation
-    when `settled` was read. `drill_undelivered`: whether the drill market still has unsent stakes or refunds."""
+    """The facts of the proof page. Each is None or empty until it is first read. `drill_undelivered`: whether the drill
+    market still has unsent stakes or refunds."""
 
     totals: Totals | None = None
-    settled: tuple[ListedMarket, ...] = ()
-    generation: int = 0
     drill: ListedMarket | None = None
     openers: tuple[str, ...] = ()
     sweeps: tuple[FeeSweepProof, ...] = ()
@@ -140,9 +139,6 @@ class Proof:
         snapshot = self._index.snapshot
         if snapshot is None:
             return replace(gathered, logs_missing=True)
-        # After a rebuild of the index, rows of the same block may differ.
-        generation = self._index.generation
-        previous = {each.id: each for each in gathered.settled} if generation == gathered.generation else {}
         try:
             async with asyncio.timeout(15), consistent_read(self._engine) as connection:
                 if not await has_history(connection, self._deployment.chain_id):
@@ -154,10 +150,8 @@ class Proof:
                     snapshot=snapshot,
                     openers=tuple(openers),
                     totals=await read_totals(connection, self._operators(openers), snapshot.head.moment),
-                    settled=tuple(await read_newest_settled(connection, snapshot.reorgs, SETTLED_SHOWN + 1, previous)),
-                    generation=generation,
                     drill=drill,
-                    sweeps=tuple(await read_sweeps(connection, SWEEPS_SHOWN + 1)),
+                    sweeps=tuple(await read_sweeps(connection, SHOWN + 1)),
                     refunds=() if drill is None else tuple(await read_refunds(connection, drill.id)),
                     drill_undelivered=drill is None
                     or bool(
@@ -210,9 +204,9 @@ class Proof:
             feeds=self._feeds(),
             safe=None if self._safe is None else self._safe.latest,
             counters=self._counters(gathered),
-            settled=_settled(gathered.settled[:SETTLED_SHOWN]),
+            settled=[] if snapshot is None else _settled(snapshot),
             refund_drill=None if drill is None else self._refund_drill(drill, gathered),
-            fee_sweeps=list(gathered.sweeps[:SWEEPS_SHOWN]),
+            fee_sweeps=list(gathered.sweeps[:SHOWN]),
             bettors=body_from(
                 BettorsProof, totals, distinct=totals.bettors, excluded=self._operators(gathered.openers)
             ),
@@ -288,14 +282,15 @@ class Proof:
 
 def _newest_only(gathered: Gathered) -> list[Literal["settled", "feeSweeps"]]:
     names: list[Literal["settled", "feeSweeps"]] = []
-    if len(gathered.settled) > SETTLED_SHOWN:
+    if gathered.totals is not None and gathered.totals.settled > SHOWN:
         names.append("settled")
-    if len(gathered.sweeps) > SWEEPS_SHOWN:
+    if len(gathered.sweeps) > SHOWN:
         names.append("feeSweeps")
     return names
 
 
-def _settled(newest: Sequence[ListedMarket]) -> list[SettledProof]:
+def _settled(snapshot: MarketsSnapshot) -> list[SettledProof]:
+    settled = [(each.result.at, each.id, each) for each in snapshot.markets.values() if each.result is not None]
     return [
         SettledProof(
             id=str(market.id),
@@ -307,7 +302,7 @@ def _settled(newest: Sequence[ListedMarket]) -> list[SettledProof]:
             positions=market.positions,
             total_paid=str(market.market.paid),
         )
-        for market in newest
+        for _, _, market in heapq.nlargest(SHOWN, settled)
         if market.result is not None
     ]
 

@@ -175,7 +175,7 @@ class ProofBody(Body):
     ]
     newest_only: Annotated[
         list[Literal["settled", "feeSweeps"]],
-        Meta(description="Sections that list only their newest 500; every settled market is in /api/markets."),
+        Meta(description="Sections that list only their newest 200; every settled market is in /api/markets."),
     ]
     missing: Annotated[list[str], Meta(description="Sections that cannot be updated right now.")]
     read_at: ReadAt

@@ -578,8 +578,8 @@ async def test_the_proof_says_which_of_its_lists_go_on(rig: Rig) -> None:
         while (await rig.session.get("/api/proof")).status == 503:  # before the first gathering
             await asyncio.sleep(0.1)
     body = await rig.get("/api/proof")
-    assert (len(body["settled"]), body["newestOnly"]) == (500, ["settled"])
-    assert "the newest 500 as" in await rig.get("/proof")
+    assert (len(body["settled"]), body["newestOnly"]) == (200, ["settled"])
+    assert "the newest 200 as" in await rig.get("/proof")
 
 
 async def test_a_block_moves_the_days_volume_and_does_not_sum_the_day_again(filled: Filled, database_url: str) -> None:
