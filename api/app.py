@@ -108,12 +108,6 @@ class _Conventions:
             ((prefix, surface) for surface in surfaces for prefix in surface.prefixes), key=lambda pair: -len(pair[0])
         )
 
-    def surface_of(self, path: str) -> Surface | None:
-        for prefix, surface in self._by_prefix:
-            if path.startswith(prefix):
-                return surface
-        return None
-
     @web.middleware
     async def middleware(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         try:
@@ -129,7 +123,7 @@ class _Conventions:
             return response
 
     def answer(self, request: web.Request, problem: Problem) -> web.StreamResponse:
-        surface = self.surface_of(request.path)
+        surface = next((surface for prefix, surface in self._by_prefix if request.path.startswith(prefix)), None)
         if surface is not None and surface.error_response is not None:
             return surface.error_response(request, problem)
         body = problem.body if surface is None else surface.error_body(problem, request_id(request))
