@@ -63,7 +63,6 @@ class Site:
             return json.loads(response.read())
 
     def until(self, path: str, holds: Any, seconds: float = PATIENCE) -> Any:
-        """The first body of `path` for which `holds(body)`."""
         last = ""
 
         def read() -> Any:
@@ -80,13 +79,11 @@ class Site:
         return wait(read, lambda: f"another answer of {path} than {last}", seconds, pause=0.2)
 
     def open_market(self, **terms: Any) -> int:
-        """A stock market that takes bets, once the pages know it."""
         market = self.stock.open_market(**terms)
         self.until("/api/markets", lambda body: any(each["id"] == str(market) for each in body["markets"]))
         return market
 
     def open_agent_market(self, name: str, seconds: int = 6 * 3600) -> str:
-        """An agent market that takes bets for so long, once the service knows it."""
         slug = self.base.list(name, feed="BNKR/market_cap", closes_at=self.base.now + seconds)
         self.until("/api/agent/v1/markets", lambda body: any(each["slug"] == slug for each in body["markets"]))
         return slug

@@ -98,7 +98,6 @@ def test_an_agent_bet_that_waits_for_its_block_is_called_sent(site: Site, visito
 
 @pytest.mark.thorough
 def test_an_agent_bet_after_the_deadline_takes_nothing(site: Site, visitor: Visitor) -> None:
-    """Signed while the relayer was away, opened again after the market's end: the page says that nothing was taken."""
     # Its page must be open and the bet signed before it closes. The chain's clock is not moved on to that: pages sign
     # by the time of the day, and all the others of this run would sign too late. And no bet is offered before the
     # relayer, which was away, has its lanes again.

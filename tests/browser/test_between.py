@@ -59,7 +59,6 @@ def _bet(page: Page) -> None:
 
 @pytest.mark.thorough
 def test_an_agent_bet_is_at_the_price_that_was_shown(site: Site, visitor: Visitor) -> None:
-    """Another buys the same side while the page stands open: its price binds, and the new one is shown."""
     slug = site.open_agent_market("bnkr-book-moves")
     page = _priced(visitor, slug, "2", DEV[1])
     shown = page.locator("#a-shares").inner_text()
@@ -79,7 +78,6 @@ def test_an_agent_bet_is_at_the_price_that_was_shown(site: Site, visitor: Visito
 
 @pytest.mark.thorough
 def test_a_signed_agent_bet_comes_before_another(site: Site, visitor: Visitor) -> None:
-    """Its answer was lost, and after a reload not even the script for it comes."""
     slug = site.open_agent_market("bnkr-script-away")
     page = _priced(visitor, slug, "3", DEV[2])
     paid: list[Any] = []
@@ -213,7 +211,6 @@ def test_a_stock_bet_survives_a_bad_connection(
 
 @pytest.mark.thorough
 def test_a_stock_bet_that_may_still_be_taken_comes_before_another(site: Site, visitor: Visitor) -> None:
-    """It was refused in a block that may be undone: another bet waits until the chain can take it no more."""
     market = site.open_market(strike_in=3_000, lasts=9_000, ticker="NVDA")
     visit, _ = visitor.with_wallet(DEV[3])
     visit.open(f"/m/{market}")

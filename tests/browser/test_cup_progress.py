@@ -103,7 +103,6 @@ def test_a_trade_with_an_unreadable_answer_is_sent_again_unchanged(site: Site, v
 
 @pytest.mark.thorough
 def test_a_paper_trade_after_the_deadline_takes_nothing(site: Site, visitor: Visitor) -> None:
-    """Nothing of it reached the service before trades ended; the page that is loaded again says so and forgets it."""
     slug = site.open_agent_market("bnkr-paper-closes-early")
     paper = site.until("/api/cup/v1/markets", lambda body: any(each["slug"] == slug for each in body["markets"]), 30)
     assert paper["count"] >= 3
@@ -160,7 +159,6 @@ def test_a_roulette_bet_survives_a_reload_and_counts_once(site: Site, visitor: V
 
 @pytest.mark.thorough
 def test_a_late_roulette_bet_is_not_placed_on_the_next_round(site: Site, visitor: Visitor) -> None:
-    """Nothing of it reached the service before its round closed; the page says so and forgets it."""
     visit = visitor.visit()
     wallet = _player(visit, "/roulette")
     live = site.betting(8)

@@ -118,7 +118,6 @@ def test_a_page(site: Site, visitor: Visitor, axe: str, name: str, size: Size, r
     ],
 )
 def test_a_live_page_stays_correct(site: Site, visitor: Visitor, name: str) -> None:
-    """Its parts are renewed while it is open, without an error and without moving what stands below."""
     visit = visitor.visit()
     visit.open(path_of(site, name))
     with visit.page.expect_response(lambda response: response.url == visit.page.url):
@@ -324,7 +323,6 @@ def test_times_and_amounts_are_as_the_reader_wants_them(site: Site, visitor: Vis
 
 
 def test_a_table_is_cards_on_a_phone(site: Site, visitor: Visitor) -> None:
-    """Every cell says its column, and none is cut."""
     visit = visitor.visit("phone")
     visit.open(path_of(site, "settled"))
     cell = visit.page.locator('#positions td[data-label="Offered"]').first

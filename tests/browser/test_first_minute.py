@@ -151,7 +151,6 @@ def test_a_stock_bet_interrupted_by_a_reload_is_placed_once(site: Site, visitor:
 
 
 def test_paper_money_is_played_with_a_key_of_the_browser(site: Site, visitor: Visitor) -> None:
-    """No extension and no demo wallet: the key is made in the page, outlives a reload, and can be taken along."""
     visit = visitor.visit(permissions=["clipboard-read", "clipboard-write"])
     visit.open("/cup")
     page = visit.page

@@ -15,7 +15,6 @@ FINAL_BLOCKS = 600  # more than a stock chain may take back
 
 
 def _begin(site: Site, visit: Visit, market: int) -> Page:
-    """Sign a bet of 5 on UP with the demo wallet."""
     visit.open(f"/m/{market}")
     page = visit.page
     page.get_by_role("button", name="Demo wallet").click()
@@ -107,7 +106,6 @@ def test_a_bet_refused_in_a_replaced_block_is_shown_as_accepted(site: Site, visi
 
 @pytest.mark.thorough
 def test_a_bet_is_not_forgotten_when_its_market_ends_first(site: Site, visitor: Visitor) -> None:
-    """The answer is lost and the market ends before the page is opened again: the page shows the bet's outcome."""
     market = site.open_market(strike_in=60, lasts=120, ticker="NVDA")
     before = len(site.stock.positions(market))
     visit = visitor.visit()

@@ -86,7 +86,6 @@ async def by_httpx(url: str, who: Wallet, body: dict[str, Any], limit: str | Non
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of a library the package loads
 @pytest.mark.parametrize("transport", ["requests", "httpx"])
 async def test_the_python_client_buys_unchanged(buyer: Buyer, service: AgentService, transport: str) -> None:
-    """It uses version 2, and pays more than its default limit once that is raised."""
     who = DEV[1] if transport == "requests" else DEV[3]
     without_ether(service, who)
     for size in SIZES_USD:
@@ -143,7 +142,6 @@ TYPESCRIPT_CLIENTS = {
 @pytest.mark.thorough
 @pytest.mark.parametrize("name", TYPESCRIPT_CLIENTS)
 async def test_a_typescript_client_buys_unchanged(buyer: Buyer, service: AgentService, name: str) -> None:
-    """Runs in Node. Repeating the call needs no payment."""
     script, client, network, cap, stops = TYPESCRIPT_CLIENTS[name]
     who = DEV[[2, 4, 5, 6][list(TYPESCRIPT_CLIENTS).index(name)]]
     without_ether(service, who)

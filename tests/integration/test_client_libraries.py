@@ -79,7 +79,6 @@ def library(request: pytest.FixtureRequest, quick_service: AgentService) -> Libr
 async def test_one_call_is_a_whole_bet(
     library: Library, quick_service: AgentService, quick_market: str, size: float
 ) -> None:
-    """It is quoted, locked above 10 USD, bound, settled and final, and the service signed its receipt."""
     who = DEV[0]
     before = quick_service.chain.balance(who.address)
     placed = await library.bet(who, quick_market, "yes", size, final=True)
@@ -113,7 +112,6 @@ async def test_a_ticket_placed_again_is_the_same_bet(
 
 @pytest.mark.thorough
 async def test_the_readmes_first_example_runs(quick_service: AgentService, quick_market: str) -> None:
-    """The example runs unchanged, as a separate program."""
     first = {}
     for name in ("python", "typescript"):
         text = (CLIENTS / name / "README.md").read_text()
@@ -128,7 +126,6 @@ async def test_the_readmes_first_example_runs(quick_service: AgentService, quick
 
 
 def _compiled(example: str) -> Path:
-    """Compile the program with strict settings."""
     source = built() / "example.mts"
     source.write_text(example)
     (built() / "process.d.ts").write_text("declare const process: { env: Record<string, string | undefined> };\n")
@@ -288,7 +285,6 @@ BOTH = [Sync, TypeScript]
 
 
 def on_trades(status: int, change: Callable[[Any], object]) -> Rule:
-    """Change the service's answers to trades that have this status."""
     return lambda request: Change(status, change) if request.path.endswith("/trade") else None
 
 
@@ -467,7 +463,6 @@ async def test_a_signature_is_valid_for_minutes_whatever_the_challenge_asks(
 async def test_a_stream_has_every_event_once_despite_breaks(
     library: Library, quick_service: AgentService, quick_market: str
 ) -> None:
-    """The API dies while a client reads; the client resumes with its position."""
     who = DEV[7]
     await Sync(quick_service).bet(who, quick_market, "yes", 1)
     with strangers() as http:
@@ -517,7 +512,6 @@ async def test_a_webhook_is_registered_and_its_deliveries_verify(
 
 @pytest.mark.thorough
 async def test_the_typescript_library_verifies_deliveries(quick_service: AgentService) -> None:
-    """Deliveries signed by the service are accepted once; changed ones never."""
     now, secret, attester = int(time.time()), "whsec_of_a_test", wallets.ATTESTATION
     body = json.dumps({"eventId": "evt_1", "seq": 1, "type": "test", "payload": {}}).encode()
     webhook, callback = (

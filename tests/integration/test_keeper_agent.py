@@ -47,8 +47,6 @@ def rig(local_genesis: Genesis, fresh_database_url: str, tmp_path: Path) -> Iter
 
 
 class Row:
-    """A row of `agent_market` by the names of its columns."""
-
     def __init__(self, names: str, values: tuple[Any, ...]) -> None:
         self.__dict__.update(zip(names.split(", "), values, strict=True))
 
@@ -67,7 +65,6 @@ def one(rig: Rig, slug: str) -> tuple[Any, ...]:
 
 
 def observe(rig: Rig, value: int) -> None:
-    """A round on the observation feed at the chain's present time, 8 decimals."""
     data = abi("ObservationFeed").function("post").encode(value, rig.now("base"))
     rig.send("base", wallets.PUBLISHER.address, rig.deployment("base").agent_feed(VOLUME).address, data)
 
@@ -78,7 +75,6 @@ async def listed(rig: Rig, **variables: str) -> None:
 
 
 def push(rig: Rig, genesis: Genesis, key: str, percent: int) -> None:
-    """Trade the pool to this percentage of its price."""
     pools = AgentPools.load(genesis.state.pools)
     walk = Walk(trader(LocalNode(rig.chains["base"].url)), pools)
     swap = walk.swap_to(pools.get(key), walk.value(pools.get(key)) * percent // 100)
@@ -221,7 +217,6 @@ LOST = {
 @pytest.mark.thorough
 @pytest.mark.parametrize("lost", LOST)
 async def test_a_winner_missing_from_the_index_is_paid(rig: Rig, lost: str) -> None:
-    """The contract owes more than the index knows, and its own views say to whom."""
     await listed(rig)
     round_ = await open_round(rig, "bnkr-daily-volume", Series.HOUR)
     stake(rig, ANN, round_.slug, 0, 40 * DOLLAR, "a-lost-key")
@@ -254,7 +249,6 @@ async def _at_head(rig: Rig) -> None:
 
 
 def _measured(job: str, what: str, name: str = "vpm_keeper_due") -> float | None:
-    """Return what the last run in this process measured."""
     return REGISTRY.get_sample_value(name, {"job": job, "what": what})
 
 

@@ -106,7 +106,6 @@ async def payments(fresh_database_url: str) -> AsyncIterator[Payments]:
 async def test_old_booked_payments_are_checked_once_an_hour(
     payments: Payments, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A service that lives has more of them every day."""
     clock = 10_000.0
     monkeypatch.setattr("time.monotonic", lambda: clock)
     old, young = b"\x01" * 32, b"\x02" * 32
@@ -139,7 +138,6 @@ async def test_due_payments_are_checked_however_old(payments: Payments) -> None:
 
 
 async def test_a_payment_keeps_its_age_when_leaders_change(payments: Payments) -> None:
-    """A keeper that changes hands every few minutes sees nothing for long, and what is due is old all the same."""
     await payments.arrives(b"\x01" * 32, NOW)
     for at in range(0, 1_800, 300):
         metrics.clear_state()  # the former leader's

@@ -53,7 +53,6 @@ def wander(chain: PoolChain) -> None:
 
 
 async def bear(chain: PoolChain) -> int:
-    """Return what `vpm feed cost` says of the pools now, in units."""
     deployment = chain.agents.deployment
     async with ChainProvider([chain.agents.url], chain_id=None) as rpc:
         return await live_cap_units(
@@ -165,7 +164,6 @@ async def test_listing_stops_while_the_pools_support_too_little_of_the_cap(
 
 
 async def caps(rig: Rig, caplog: pytest.LogCaptureFixture) -> list[str]:
-    """Have the keeper work the caps out anew; return what it logged about the feed."""
     caplog.clear()
     report = await rig.run("agent-caps", **WATCHED)
     assert report.errors == []

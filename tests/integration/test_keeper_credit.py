@@ -88,7 +88,6 @@ async def overtaken(
 
 
 async def becomes_final(service: AgentService, nonce: bytes) -> None:
-    """Mine until the payment can no longer be undone."""
     service.chain.mine(UNTIL_FINAL)
     final = (
         "SELECT 1 FROM chain_cursor c JOIN token_authorization a USING (chain_id) "
@@ -98,7 +97,6 @@ async def becomes_final(service: AgentService, nonce: bytes) -> None:
 
 
 def of(report: RunReport, who: Wallet) -> list[tuple[str, str]]:
-    """Return what a run requested for this payer."""
     return [(each.kind, each.detail) for each in report.actions if who.address.lower() in each.target]
 
 
@@ -143,7 +141,6 @@ async def test_a_payer_who_never_returns_is_credited_once_and_not_before_it_is_f
 
 
 async def test_a_stake_that_can_no_longer_be_taken_becomes_a_refund(service: AgentService, buyer: Buyer) -> None:
-    """Its market has closed: the money is booked as owed back, however late, and `agent-pay` sends it."""
     who = payer(service, "late")
     closes = service.chain.now + 1_800
     market = service.chain.list("credit-too-late", closes_at=closes)

@@ -51,7 +51,6 @@ async def listed(rig: Rig, where: str) -> tuple[int, str, int, int]:
 
 
 def undelivered(rig: Rig, stock: StockChain, market_id: int) -> list[tuple[Any, ...]]:
-    """Return the positions of a settled market to which the contract still owes something."""
     query = "SELECT position_id FROM stock_position WHERE market_id = %s ORDER BY position_id"
     owed = []
     for (position_id,) in rig.rows(query, market_id):
@@ -141,7 +140,6 @@ async def test_a_market_and_a_refund_drill_live_unattended_under_two_keepers(rig
 
 @pytest.mark.thorough
 async def test_a_frozen_owner_delays_no_one_else_and_is_rarely_retried(rig: Rig, stock: StockChain) -> None:
-    """The token refuses one winner: the others are paid, and that one is tried again in an hour, not every second."""
     rig.extra = {"VPM_KEEPER_LOCAL_PRICES": "0"}
     rig.start("indexer", "relayer", "keeper")
     await rig.works()
@@ -171,7 +169,6 @@ async def test_a_frozen_owner_delays_no_one_else_and_is_rarely_retried(rig: Rig,
 async def test_waiting_payouts_never_block_those_behind_them(
     rig: Rig, stock: StockChain, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As many refused winners as one run takes stand ahead of one whom the token pays."""
     monkeypatch.setattr(deliver, "MAX_ROWS", 2)
     rig.start("indexer", "relayer")
     await rig.works()
@@ -233,7 +230,6 @@ async def test_a_contradicting_node_stops_a_void(
 
 
 async def test_a_pause_over_the_bell_is_witnessed_in_and_out_and_voids(rig: Rig, stock: StockChain) -> None:
-    """Lifted before the market may be settled: the resolver still knows of it, and all get their stakes back."""
     rig.start("indexer", "relayer")
     await rig.works()
     await rig.run("drill")

@@ -33,7 +33,6 @@ async def keeper(fresh_database_url: str) -> AsyncIterator[Keeper]:
 
 
 async def report_of(pool: ConnectionPool, service: KeeperService, asked: int) -> str:
-    """Return the report of a keeper that is notified of a request once, when it is made."""
     async with running(service._serve_requests()), asyncio.timeout(PATIENCE), pool.connection() as connection:
         while (found := await jobs.read(connection, asked)) is None or found.report is None:
             await asyncio.sleep(0.1)
@@ -44,7 +43,6 @@ async def report_of(pool: ConnectionPool, service: KeeperService, asked: int) ->
 async def test_a_request_is_answered_despite_database_failures(
     keeper: Keeper, fresh_database_url: str, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
-    """The keeper is not notified a second time, and the requester waits for its report."""
     taking, refused = getattr(jobs, step), 0
 
     async def refusing_twice(*given: Any, **named: Any) -> Any:

@@ -62,7 +62,6 @@ async def test_one_of_many_concurrent_keepers_submits(pool: ConnectionPool) -> N
 
 
 async def test_overlapping_batches_are_not_both_submitted(pool: ConnectionPool) -> None:
-    """Two keepers cut their batches differently; a position that one asked for stops the other's whole batch."""
     barrier = asyncio.Barrier(6)
     cuts = [want(*(f"p:{n}" for n in range(start, start + 5))) for start in (0, 2, 4, 0, 2, 4)]
     results = await asyncio.gather(*(attempt(pool, cut, barrier) for cut in cuts))

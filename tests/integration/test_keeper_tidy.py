@@ -29,7 +29,6 @@ def count(rig: Rig, table: str, where: str = "true") -> int:
 
 
 def age(rig: Rig, days: int) -> None:
-    """Make everything that has ended older."""
     rig.rows(
         "UPDATE outbox_intent SET state_at = state_at - make_interval(days => %s) "
         "WHERE state IN ('final', 'failed', 'replaced') RETURNING 1",
@@ -88,7 +87,6 @@ async def test_old_rows_are_thinned_out_and_the_service_keeps_working(rig: Rig) 
 
 
 async def test_a_refused_intent_that_was_thinned_stays_refused(rig: Rig) -> None:
-    """Its call data went with the years; its key and how it ended did not."""
     wanted = IntentRequest(key="again", data=b"\x01\x02\x03\x04", **BY_ANYBODY)  # type: ignore[arg-type]
     await asked(rig, wanted)
     rig.rows("UPDATE outbox_intent SET state = 'failed', reason = 'it would revert' RETURNING 1")

@@ -233,7 +233,6 @@ async def test_the_mcp_server_has_a_size_limit_too(door: Door) -> None:
 
 @pytest.mark.parametrize("path", POSTS)
 async def test_no_error_reveals_internals(service: StockService, door: Door, path: str) -> None:
-    """Nothing of a stack trace, a file, an address of a node or of the database, or a secret, however it is asked."""
     secrets = [
         wallets.ATTESTATION.private_key[2:],
         *(each.private_key[2:] for each in wallets.RELAY_LANES),

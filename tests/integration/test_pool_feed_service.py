@@ -144,7 +144,6 @@ async def test_a_crossing_settles_at_once_when_it_is_recorded(rig: Rig) -> None:
 
 
 async def _grown(rig: Rig, played: PoolChain) -> None:
-    """Each pool makes room in bounded steps, and no more than an outage needs."""
     needed = 4_600 + WINDOW + STEP + 1
     rooms = []
     for _ in range(4):

@@ -116,7 +116,6 @@ def _extended(schemas: Json, shown: list[str]) -> dict[str, str]:
 
 
 def _own(schemas: Json, name: str, extended: Mapping[str, str]) -> list[tuple[str, Json]]:
-    """Return a schema's fields without those of the schema it extends."""
     taken = schemas[extended[name]]["properties"] if name in extended else ()
     return [each for each in schemas[name]["properties"].items() if each[0] not in taken]
 

@@ -165,7 +165,6 @@ def test_a_feed_that_does_not_answer_proves_nothing_until_the_timeout(
 
 
 def test_after_the_timeout_a_market_is_void_with_any_readings() -> None:
-    """The keeper follows the resolver's rule, so there is no choice between a result and a void."""
     for end in (read(100), read(99), None):
         decision = decide_market(Facts(THRESHOLD, True, end=end), THRESHOLD.voids_after + 1)
         assert isinstance(decision, Settle)
@@ -180,7 +179,6 @@ def test_two_reads_must_name_the_same_rounds() -> None:
 
 
 def test_published_readings_can_be_disputed_during_the_window() -> None:
-    """The lie is there from the end on; nothing rests on it before the window is over, and condemned it never does."""
     lie = Facts(DISPUTABLE, True, end=read(100))
     waiting = decide_market(lie, DISPUTABLE.settles_after)
     assert isinstance(waiting, Wait)
@@ -199,7 +197,6 @@ BOOK = Book((10, 10), 200, net=(98, 196), shares=(100, 300), excess=(10, 104))
 
 
 def stake(number: int, outcome: int | None, amount: int, shares: int, status: int = IN_BOOK) -> Any:
-    """Return what the index has of a stake."""
     return SimpleNamespace(
         stake_id=number,
         wallet=b"a",
@@ -277,7 +274,6 @@ def test_stakes_that_must_be_read_from_the_contract(
 
 
 def test_a_market_waits_for_a_reading_that_can_still_be_recorded() -> None:
-    """No older reading stands in for it, and nothing is void for want of it before the timeout."""
     facts = Facts(THRESHOLD, True, unrecorded=ENDS - 5, agreed=True)
     waiting = decide_market(facts, THRESHOLD.voids_after)
     assert isinstance(waiting, Wait)

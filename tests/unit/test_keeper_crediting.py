@@ -53,7 +53,6 @@ def arguments(bet: dict[str, Any] | None = None, authorization: dict[str, Any] |
 
 
 def token_call(form: str = WITH_BYTES, *, value: int = 1, sender: str = PAYER, **changes: Any) -> TokenCall:
-    """A direct call of the token that moves `value`."""
     fields = {"from": sender, "to": "0x" + SETTLEMENT.hex(), "value": value, "after": 7, "before": 8, "nonce": NONCE}
     parts = (SIGNATURE,) if form == WITH_BYTES else (27, b"\x02" * 32, b"\x03" * 32)
     data = abi("IERC3009").function(form).encode(*(fields | changes).values(), *parts)

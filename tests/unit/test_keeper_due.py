@@ -27,8 +27,6 @@ def sample(name: str, what: str) -> float | None:
 
 
 def test_due_work_is_aged_at_the_indexed_block() -> None:
-    """While the index reads the past, what was done in time is not late in it."""
-
     def measured(
         index: IndexState | None, due_at: Sequence[int], units: int | None = None
     ) -> tuple[float | None, float | None]:

@@ -23,8 +23,6 @@ RUNS = 4
 
 
 class Wall(datetime):
-    """A machine clock that the test can set."""
-
     ahead = timedelta(0)
 
     @classmethod
@@ -125,7 +123,6 @@ async def test_a_long_run_delays_no_other_job_and_ends_with_the_leadership(
 async def test_a_crashed_job_ends_the_leadership(
     service: tuple[KeeperService, Runs], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A leader whose jobs do not run any more must not go on leading."""
     leading, _ = service
     monkeypatch.setattr("keeper.service.JOBS", jobs("broken", "pay"))
     async with asyncio.timeout(10):

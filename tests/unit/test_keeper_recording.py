@@ -26,7 +26,6 @@ def test_readings_that_no_market_needs_are_not_paid_for() -> None:
 
 
 def test_a_feed_that_markets_are_listed_on_has_a_fresh_reading() -> None:
-    """A listing needs one, and without any market nothing else asks for it."""
     assert standing(listed_on=True).to_record(NOW) == [NOW - 60]
     at = NOW - FRESH_SECONDS
     assert standing(listed_on=True, recorded={at}).to_record(NOW) == []

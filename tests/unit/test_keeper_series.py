@@ -281,7 +281,6 @@ def test_no_market_is_listed_whose_pot_has_no_room_for_a_stake_on_each_outcome()
 
 @pytest.mark.parametrize("pot_cap", [8 * 10**6, 15 * 10**6, 10**10])
 def test_virtual_weights_do_not_outweigh_what_a_pot_may_hold(pot_cap: int) -> None:
-    """Otherwise bets would not move the prices of a market on a small pool."""
     for each in capped(pot_cap)[0]:
         most = max(pot_cap, len(each.spec.weights) * BOUNDS.min_weight)
         assert sum(each.spec.weights) <= most + len(each.spec.weights)  # each is rounded

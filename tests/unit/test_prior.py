@@ -24,7 +24,6 @@ def shares(weights: tuple[int, ...]) -> list[float]:
 
 
 def stated(probability: float, outcomes: int = 2) -> float:
-    """What a probability becomes in a prior that is not sure."""
     return (1 - UNIFORM_SHARE) * probability + UNIFORM_SHARE / outcomes
 
 
