@@ -76,7 +76,7 @@ class DatabaseRefused(DatabaseError):
 
 
 class SchemaOutdated(DatabaseError):
-    """The database schema is older or newer than this code."""
+    """The database schema is older than this code."""
 
     code = "schema_outdated"
     default_hint = "Run `./vpm migrate`."

@@ -1,4 +1,4 @@
-"""The transaction outbox for callers, which request a transaction, read it and wait for it. The relayer does the rest.
+"""The transaction outbox for callers, who request a transaction, read it and wait for it. The relayer does the rest.
 
 An accepted intent is mined exactly once, or ends `failed` or `replaced` with a reason. In any other state its outcome
 is unknown, which is not a failure.
@@ -14,7 +14,6 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
-from types import TracebackType
 from typing import Any, Self
 
 from core.db.channels import OUTBOX_STATE, Resync, listen
@@ -25,7 +24,7 @@ from core.service.cancelling import cancel_and_wait
 
 
 class IntentState(StrEnum):
-    """The state of an intent. The database refuses any other change of state.
+    """The state of an intent. The database refuses all other changes than these:
 
     queued   -> signed    a lane gave it a nonce and stored its signed bytes
              -> failed    refused before any nonce: it would revert, it is late, or its dependency failed. It is not
@@ -272,9 +271,7 @@ class IntentWatch:
         self._listening = asyncio.create_task(self._listen(), name="outbox watch")
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         if self._listening is not None:
             await cancel_and_wait(self._listening)
 

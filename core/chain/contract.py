@@ -216,7 +216,5 @@ def _words(name: str) -> str:
 
 
 def _listed(arguments: Mapping[str, Any]) -> str:
-    if not arguments:
-        return ""
     parts = (f"{key} {hex_of(value) if isinstance(value, bytes) else value}" for key, value in arguments.items())
-    return f" ({', '.join(parts)})"
+    return f" ({', '.join(parts)})" if arguments else ""

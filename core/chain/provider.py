@@ -16,7 +16,6 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from types import TracebackType
 from typing import Any, Self, TypeVar
 
 import aiohttp
@@ -78,9 +77,7 @@ class ChainProvider(AsyncJSONBaseProvider):
         self.open()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     def open(self) -> None:

@@ -1,4 +1,4 @@
-"""Structs of the RPC results, with only the fields we use, and decoding of JSON-RPC quantities and data.
+"""Structs for RPC results, with only the fields we use, and decoding of JSON-RPC quantities and data.
 
 Hex stays text in the structs, since decoding every field of every log costs more than reading the log from the socket.
 Callers decode the fields that they need (`quantity`, `data_bytes`).

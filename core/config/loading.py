@@ -99,7 +99,8 @@ def unknown_variables(env: Mapping[str, str] | None = None) -> list[str]:
     env = os.environ if env is None else env
     names = known_variables()
     return [
-        f"{name} is set but unknown{_did_you_mean(name, names)}"
+        f"{name} is set but unknown"
+        + "".join(f"; did you mean {close}?" for close in difflib.get_close_matches(name, names, n=1, cutoff=0.75))
         for name in sorted(env)
         if name.startswith("VPM_") and name not in names
     ]
@@ -161,11 +162,6 @@ def _sentences(settings: type[SettingsBase], error: ValidationError) -> str:
             message = message[0].lower() + message[1:] if message[:2] != message[:2].upper() else message
             lines.append(f"{variable} is invalid: {message}; expected {description}.")
     return " ".join(dict.fromkeys(lines))
-
-
-def _did_you_mean(name: str, names: Iterable[str]) -> str:
-    close = difflib.get_close_matches(name, list(names), n=1, cutoff=0.75)
-    return f"; did you mean {close[0]}?" if close else ""
 
 
 def _secrets_in(value: object) -> Iterable[str]:

@@ -1,7 +1,7 @@
 """The settings that all daemons share, and those of single daemons.
 
-To add a setting, add a field. Its variable is the class's prefix followed by the field's name in capitals. The error
-message says "expected" before its description. The name of a duration ends with its unit.
+To add a setting, add a field. Its variable is the class's prefix followed by the field's name in capitals. In error
+messages, its description follows the word "expected". The name of a duration ends with its unit.
 """
 
 from __future__ import annotations

@@ -78,7 +78,7 @@ async def beat_forever(
 
 
 async def seconds_since_heartbeat(connection: Connection, daemon: str) -> float | None:
-    """Return the seconds since this daemon's last heartbeat, of any process, or None without a stored heartbeat."""
+    """Return the seconds since any process of this daemon wrote a heartbeat, or None if none is stored."""
     silence: float | None = await connection.fetch_value(
         "SELECT extract(epoch FROM now() - max(seen_at))::float8 FROM daemon_heartbeat WHERE daemon = %s", (daemon,)
     )

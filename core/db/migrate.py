@@ -18,7 +18,7 @@ import sqlalchemy as sa
 from alembic import command
 from alembic.config import Config
 from alembic.migration import MigrationContext
-from alembic.script import Script, ScriptDirectory
+from alembic.script import ScriptDirectory
 from sqlalchemy import Connection
 from sqlalchemy.exc import OperationalError
 
@@ -40,7 +40,9 @@ def migrate(url: str) -> tuple[str, ...]:
     engine = _engine(url)
     try:
         with engine.connect() as connection:
-            _take_lock(connection)
+            connection.execute(sa.text(f"SET lock_timeout = '{MIGRATOR_WAIT_SECONDS}s'"))
+            connection.execute(sa.text(f"SELECT pg_advisory_lock({MIGRATION_LOCK})"))  # released with the connection
+            connection.commit()
             for attempt in range(1, ATTEMPTS + 1):
                 try:
                     return _upgrade(connection)
@@ -71,10 +73,10 @@ def current(connection: Connection) -> tuple[str, ...]:
 def check_schema(connection: Connection) -> None:
     """Raise SchemaOutdated if the database lacks revisions of this code. A newer schema passes: migrations only add to
     the schema, so that a release can be rolled back."""
-    applied, script = current(connection), ScriptDirectory.from_config(_config())
-    if newer := sorted(set(applied) - _revisions().keys()):
-        log.warning("the schema is newer than this code", action="migrate.newer", heads=newer)
+    applied = current(connection)
+    if _is_newer(applied):
         return
+    script = ScriptDirectory.from_config(_config())
     missing = sorted(each.revision for each in script.iterate_revisions("heads", applied or "base"))
     if missing:
         raise SchemaOutdated(f"The database schema is older than this code: it lacks {', '.join(missing)}.")
@@ -102,8 +104,7 @@ def _engine(url: str) -> sa.Engine:
 def _upgrade(connection: Connection) -> tuple[str, ...]:
     before = current(connection)
     connection.rollback()
-    if newer := sorted(set(before) - _revisions().keys()):
-        log.warning("the schema is newer than this code; leaving it unchanged", action="migrate.newer", heads=newer)
+    if _is_newer(before):
         return before
     connection.execute(sa.text(f"SET lock_timeout = {LOCK_TIMEOUT_MS}"))
     connection.commit()
@@ -118,15 +119,11 @@ def _upgrade(connection: Connection) -> tuple[str, ...]:
     return after
 
 
-def _take_lock(connection: Connection) -> None:
-    connection.execute(sa.text(f"SET lock_timeout = '{MIGRATOR_WAIT_SECONDS}s'"))
-    connection.execute(sa.text(f"SELECT pg_advisory_lock({MIGRATION_LOCK})"))  # released with the connection
-    connection.commit()
-
-
-def _revisions() -> dict[str, Script]:
-    script = ScriptDirectory.from_config(_config())
-    return {revision.revision: revision for revision in script.walk_revisions()}
+def _is_newer(heads: tuple[str, ...]) -> bool:
+    known = {each.revision for each in ScriptDirectory.from_config(_config()).walk_revisions()}
+    if newer := sorted(set(heads) - known):
+        log.warning("the schema is newer than this code", action="migrate.newer", heads=newer)
+    return bool(newer)
 
 
 def _config() -> Config:

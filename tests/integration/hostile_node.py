@@ -28,7 +28,6 @@ class HostileNode:
 
     @property
     def methods(self) -> list[str]:
-        """Return the methods called, except for the chain id."""
         asked = [item["method"] if isinstance(item, dict) else "batch" for item in self.seen]
         return [method for method in asked if method != "eth_chainId"]
 
@@ -47,24 +46,19 @@ class HostileNode:
 
 
 def refuse(code: int, message: str, data: Any = None) -> Reply:
-    """A JSON-RPC error."""
     error = {"code": code, "message": message} | ({} if data is None else {"data": data})
     return lambda body: web.json_response({"jsonrpc": "2.0", "id": _id(body), "error": error})
 
 
 def status(code: int, text: str = "", headers: dict[str, str] | None = None) -> Reply:
-    """An HTTP answer without JSON-RPC in it."""
     return lambda body: web.Response(status=code, text=text, headers=headers)
 
 
 def raw(text: str) -> Reply:
-    """Answer status 200 with these bytes."""
     return lambda body: web.Response(text=text, content_type="application/json")
 
 
 def silence(seconds: float) -> Reply:
-    """An answer that comes too late."""
-
     async def answer(body: Any) -> Any:
         await asyncio.sleep(seconds)
         return "0x1"
@@ -83,8 +77,6 @@ def each(answer: Callable[[dict[str, Any]], dict[str, Any]], *, shuffled: bool =
 
 
 def hang_up(body: Any) -> Any:
-    """The connection closes in the middle of the answer."""
-
     async def answer() -> web.StreamResponse:
         response = web.Response(headers={"Content-Length": "1000"}, text="{")
         response.force_close()

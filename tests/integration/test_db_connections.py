@@ -177,7 +177,6 @@ async def test_a_statement_that_takes_too_long_is_stopped(pool: ConnectionPool) 
 async def test_a_transaction_that_does_nothing_is_ended(
     database_url: str, pool: ConnectionPool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its process hangs, and what it locked is wanted."""
     monkeypatch.setattr("core.db.engine.IDLE_IN_TRANSACTION_MS", 300)
 
     async def hangs() -> None:
@@ -210,7 +209,6 @@ async def test_notices_and_the_gap_after_a_lost_connection(database_url: str, po
 
 
 async def test_a_signal_that_cannot_be_read_ends_no_listener(database_url: str, pool: ConnectionPool) -> None:
-    """Any login of PostgreSQL may send one on any channel."""
     for channel, text in ((ODD, ""), (CHAIN_INDEXED, "{}"), (CHAIN_INDEXED, "no JSON"), (AGENT_EVENT, "0x12")):
         async with contextlib.aclosing(listen(database_url, channel)) as signals, asyncio.timeout(PATIENCE):
             await anext(signals)
@@ -288,8 +286,6 @@ async def test_a_heartbeat_shows_who_runs_and_forgets_the_dead(
 
 
 async def test_a_transaction_whose_connection_was_lost_is_never_taken_for_stored(pool: ConnectionPool) -> None:
-    """The same if inner code caught the error of the statement that failed."""
-
     async def lose_it_inside() -> None:
         async with pool.connection() as connection, connection.transaction():
             async with pool.connection() as other:
@@ -342,7 +338,6 @@ def test_what_is_stored_comes_back_exactly(
 @pytest.mark.parametrize("autocommit", [True, False])
 @pytest.mark.thorough
 async def test_a_pool_survives_callers_that_run_out_of_time_anywhere(database_url: str, autocommit: bool) -> None:
-    """Cut off while waiting, while asking and while giving back: no connection is ever lost to the pool."""
     chance = random.Random(7)
 
     async def impatient(pool: ConnectionPool) -> None:
@@ -366,8 +361,8 @@ async def test_a_pool_survives_callers_that_run_out_of_time_anywhere(database_ur
 async def test_a_caller_that_is_stopped_as_its_connection_comes_stops_and_gives_it_back(
     database_url: str, turns: int
 ) -> None:
-    """The pool waits in a way that keeps quiet, before Python 3.12, about a stop that comes in that very moment: who
-    takes what is due until it is stopped would go on, and a keeper that no longer leads would go on working."""
+    """Before Python 3.12, psycopg's pool swallows a cancellation at that moment: a keeper that no longer leads would
+    continue."""
     async with make_pool(database_url, size=1) as pool:
 
         async def work() -> None:
@@ -393,7 +388,6 @@ async def test_a_caller_that_is_stopped_as_its_connection_comes_stops_and_gives_
 async def test_a_connection_whose_opening_is_cancelled_is_closed(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The server has answered, and the session's settings are on their way: the caller does not have it yet."""
     opened: list[Connection] = []
 
     async def cancelled_as_it_is_set_up(connection: Connection, *_arguments: object) -> None:

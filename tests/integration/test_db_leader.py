@@ -22,8 +22,6 @@ from tests.waiting import until
 
 
 class Work:
-    """A leader's work, which counts how often it was started and whether it was stopped."""
-
     def __init__(self) -> None:
         self.started = 0
         self.cancelled = 0
@@ -77,7 +75,6 @@ async def test_exactly_one_leads_and_when_its_connection_is_killed_it_stops_and_
 
 
 async def test_a_killed_process_is_replaced_within_ten_seconds(database_url: str) -> None:
-    """The holder is another process, killed without a chance to say anything."""
     program = (
         "import asyncio, sys\n"
         "from core.db.leader import Leadership\n"

@@ -31,7 +31,6 @@ def _engine(url: str) -> sa.Engine:
 
 
 def _add_migrations(monkeypatch: pytest.MonkeyPatch, folder: Path, **statements: str) -> None:
-    """Add a migration with one statement to each of these areas."""
     for area, statement in statements.items():
         (folder / f"{area}_0001_probe.py").write_text(
             f'from alembic import op\nrevision = "{area}_0001"\ndown_revision = None\n'
@@ -95,7 +94,6 @@ def test_a_newer_database_serves_the_version_before_and_is_left_as_it_is(empty: 
 def test_an_area_of_its_own_joins_without_touching_another_file(
     empty: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two areas whose migrations both build on the core's: every head is applied, and the check knows it."""
     _add_migrations(monkeypatch, tmp_path, probe="CREATE TABLE probe (id int)", other="CREATE TABLE other (id int)")
     applied = migrate(empty)
     assert {"probe_0001", "other_0001"} <= set(applied)
@@ -106,7 +104,6 @@ def test_an_area_of_its_own_joins_without_touching_another_file(
 
 
 def test_a_busy_table_is_waited_for_only_briefly(empty: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """A migration that cannot get its lock lets others pass and tries again."""
     migrate(empty)
     _add_migrations(monkeypatch, tmp_path, probe="ALTER TABLE operator_switch ADD COLUMN probe integer")
     monkeypatch.setattr(migration, "LOCK_TIMEOUT_MS", 300)

@@ -65,8 +65,6 @@ sys.exit(run_daemon("probe", setup, metrics_port=lambda settings: 0))
 
 
 class Probe:
-    """A daemon as a process, and what it printed so far."""
-
     def __init__(self, process: subprocess.Popen[bytes], output: Path) -> None:
         self.process = process
         self._output = output
@@ -76,16 +74,13 @@ class Probe:
         return self._output.read_text()
 
     def line(self, action: str) -> dict[str, Any] | None:
-        """The first log line with the action."""
         found = (json.loads(line) for line in self.out.splitlines() if line.startswith("{") and line.endswith("}"))
         return next((line for line in found if line["action"] == action), None)
 
     def until(self, action: str) -> dict[str, Any]:
-        """Wait for the daemon's log line and return it."""
         return wait(lambda: self.line(action), lambda: f"{action} in\n{self.out}")
 
     def end(self) -> int:
-        """Wait for the end; return the exit code."""
         return self.process.wait(PATIENCE)
 
 

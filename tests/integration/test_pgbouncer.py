@@ -34,7 +34,6 @@ pytestmark = pytest.mark.skipif(PGBOUNCER is None, reason="pgbouncer is not inst
 
 @contextlib.contextmanager
 def pooled(url: str, mode: str) -> Iterator[str]:
-    """The URL of the same database through a pooler with its defaults but for the mode."""
     # Other than a test's own folder, this one may be looked into by others.
     with tempfile.TemporaryDirectory() as folder, _pooled(url, mode, Path(folder)) as through:
         yield through

@@ -13,6 +13,7 @@ import pytest
 from aiohttp import web
 from eth_abi.abi import encode
 from eth_typing import HexStr
+from prometheus_client import REGISTRY
 
 from core.chain import ChainClient, ChainProvider, Contract, ContractReverted, RpcError, RpcErrorKind, checksum
 from core.chain.heads import Heads
@@ -181,12 +182,8 @@ async def test_no_revert_is_a_crash(data: Any) -> None:
 async def test_no_contract_sends_us_to_a_url_of_its_own() -> None:
     """EIP-3668: web3 would ask the URLs that a contract reverts with."""
     async with hostile_node("0x") as elsewhere:
-        lookup = (
-            "0x556f1830"
-            + encode(
-                ["address", "string[]", "bytes", "bytes4", "bytes"], [WALLET, [elsewhere.url], b"", bytes(4), b""]
-            ).hex()
-        )
+        types = ["address", "string[]", "bytes", "bytes4", "bytes"]
+        lookup = "0x556f1830" + encode(types, [WALLET, [elsewhere.url], b"", bytes(4), b""]).hex()
         async with hostile_node(refuse(3, "execution reverted", lookup)) as node, client(node.url) as rpc:
             chain = ChainClient(rpc)
             with pytest.raises(RpcError) as e:
@@ -232,7 +229,6 @@ async def test_no_url_at_all() -> None:
 
 
 async def test_an_answer_of_another_chain_never_counts() -> None:
-    """The same without `start`, and for a transaction: it must not be offered to a foreign chain."""
     async with hostile_node("0xbad", chain_id=1) as wrong, hostile_node("0x2") as right:
         async with client(wrong.url, right.url) as rpc:
             assert await rpc.call("eth_blockNumber", [], str) == "0x2"
@@ -294,7 +290,6 @@ async def test_a_send_fails_over_with_the_same_bytes() -> None:
 
 
 async def test_doubt_at_the_first_url_survives_a_refusal_at_the_second() -> None:
-    """The first node took it and went silent; the second got it from the first and knows it already."""
     knows = refuse(-32000, "already known")
     async with hostile_node(silence(5)) as one, hostile_node(knows) as two, client(one.url, two.url) as rpc:
         with pytest.raises(RpcError) as e:
@@ -333,7 +328,6 @@ async def test_a_send_that_one_url_has_no_room_for_is_offered_to_the_next() -> N
 
 @pytest.mark.parametrize("raws", [[b"\x01"], [b"\x01", b"\x02"]])
 async def test_what_is_offered_everywhere_is_taken_when_one_url_takes_it(raws: list[bytes]) -> None:
-    """An answer of another URL takes nothing of that back."""
     knows = {"error": {"code": -32000, "message": "already known"}}
 
     def of(answer: dict[str, Any]) -> Any:
@@ -440,15 +434,12 @@ async def test_pinned_asks_one_url_only() -> None:
 
 
 async def test_errors_and_requests_are_counted_by_kind() -> None:
-    from prometheus_client import generate_latest
-
     async with hostile_node(status(429)) as node, client(node.url, rounds=1) as rpc:
         with pytest.raises(RpcError):
             await rpc.call("eth_blockNumber", [], str)
-        label = rpc.labels[0]
-    text = generate_latest().decode()
-    assert f'vpm_rpc_errors_total{{chain="{CHAIN}",endpoint="{label}",kind="rate_limited"}} 1.0' in text
-    assert f'vpm_rpc_requests_total{{chain="{CHAIN}",endpoint="{label}",method="eth_blockNumber"}} 1.0' in text
+        where = {"chain": str(CHAIN), "endpoint": rpc.labels[0]}
+    assert REGISTRY.get_sample_value("vpm_rpc_errors_total", where | {"kind": "rate_limited"}) == 1
+    assert REGISTRY.get_sample_value("vpm_rpc_requests_total", where | {"method": "eth_blockNumber"}) == 1
 
 
 # News of heads

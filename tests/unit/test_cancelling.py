@@ -42,7 +42,6 @@ async def test_a_timeout_inside_is_no_cancellation() -> None:
 
 
 async def test_a_task_that_has_not_noticed_is_cancelled_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Three workers, one of which got what it waited for in the moment of the cancellation."""
     monkeypatch.setattr("core.service.cancelling.AGAIN_SECONDS", 0.01)
     came = asyncio.Event()
 

@@ -71,7 +71,6 @@ def test_an_overloaded_name_needs_its_signature() -> None:
 
 
 def test_undecodable_results_are_a_bad_answer() -> None:
-    """A token may call itself anything."""
     symbol = Abi([_entry("symbol", [], [{"name": "", "type": "string"}])]).function("symbol")
     for function, data in (
         (symbol, abi_encode(["bytes"], [b"\xff\xfe"])),

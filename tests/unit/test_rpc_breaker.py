@@ -87,7 +87,6 @@ def test_retry_after_opens_at_once_and_is_bounded(clock: Clock) -> None:
 
 
 def test_a_rate_limit_that_many_requests_meet_at_once_is_one(clock: Clock) -> None:
-    """A node that refuses sixteen requests under way wants one rest, the longest that it asked for."""
     breaker = CircuitBreaker(clock)
     for seconds in (2, 3, *14 * (2,)):
         breaker.failed(rest_seconds=seconds)

@@ -122,7 +122,6 @@ def test_http_statuses(status: int, kind: K) -> None:
 
 
 def test_what_decides_about_money_is_never_blamed_on_the_node() -> None:
-    """A refusal of the transaction itself must reach the sender's logic, not another node."""
     for kind in (K.NONCE_TOO_LOW, K.ALREADY_KNOWN, K.REPLACEMENT_UNDERPRICED, K.INSUFFICIENT_FUNDS, K.REVERTED):
         assert not kind.blames_node
         assert not kind.retriable

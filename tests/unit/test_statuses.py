@@ -36,7 +36,6 @@ CONSTANTS = {
 
 
 def declared(source: str, name: str) -> dict[str, int]:
-    """The names of a Solidity enum as ours are written, with their numbers."""
     text = (REPOSITORY / "contracts" / source).read_text()
     match = re.search(rf"enum {name} \{{(.*?)\}}", text, re.DOTALL)
     assert match is not None, f"{source} has no enum {name}"
