@@ -248,41 +248,30 @@ WINDOW: Final = timedelta(minutes=5)
 
 
 def trade_message(wallet: str, slug: str, side: str, size_cents: int, trade_id: str, issued_at: str) -> str:
-    return "\n".join(
-        (
-            "Service Cup paper trade",
-            f"Wallet: {wallet.lower()}",
-            f"Market: {slug}",
-            f"Side: {side}",
-            f"Size: {text_of(size_cents)} pUSDC",
-            f"Trade: {trade_id}",
-            f"Issued: {issued_at}",
-        )
+    return (
+        "Service Cup paper trade\n"
+        f"Wallet: {wallet.lower()}\n"
+        f"Market: {slug}\n"
+        f"Side: {side}\n"
+        f"Size: {text_of(size_cents)} pUSDC\n"
+        f"Trade: {trade_id}\n"
+        f"Issued: {issued_at}"
     )
 
 
 def bet_message(wallet: str, round_no: int, bet_key: str, stake_cents: int, issued_at: str) -> str:
-    return "\n".join(
-        (
-            "Service Cup roulette bet",
-            f"Wallet: {wallet.lower()}",
-            f"Round: {round_no}",
-            f"Bet: {bet_key}",
-            f"Size: {text_of(stake_cents)} pUSDC",
-            f"Issued: {issued_at}",
-        )
+    return (
+        "Service Cup roulette bet\n"
+        f"Wallet: {wallet.lower()}\n"
+        f"Round: {round_no}\n"
+        f"Bet: {bet_key}\n"
+        f"Size: {text_of(stake_cents)} pUSDC\n"
+        f"Issued: {issued_at}"
     )
 
 
 def enrolment_message(wallet: str, issued_at: str) -> str:
-    return "\n".join(
-        (
-            "Service Cup agent enrollment",
-            f"Wallet: {wallet.lower()}",
-            "I operate this agent myself.",
-            f"Issued: {issued_at}",
-        )
-    )
+    return f"Service Cup agent enrollment\nWallet: {wallet.lower()}\nI operate this agent myself.\nIssued: {issued_at}"
 
 
 def signature_bytes(text: str) -> bytes | None:

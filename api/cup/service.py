@@ -214,20 +214,19 @@ class CupService:
     async def claim(self, request: requests.WalletRequest, caller: str) -> bodies.ClaimBody:
         async with self._pool.connection() as connection:
             balance = await _balance(connection, request.wallet_address)
+        minted = False
         if balance is None:
             message = "One {} can claim for at most {:,} wallets a day."
             await self._take("cup_claim", caller, CLAIMS_EACH_CALLER, CLAIMS_EACH_NETWORK, message)
             message = "At most 5,000 wallets an hour can be claimed for in total."
             await self._limits.take(CLAIMS_OF_ALL, "cup_claims", "all", message)
             async with self._writing("The claim") as connection:
-                claimed = await ledger.claim(connection, request.wallet_address)
-        else:
-            claimed = ledger.ClaimResult(balance, minted=False)
+                balance, minted = await ledger.claim(connection, request.wallet_address)
         return bodies.ClaimBody(
             meta=self.meta(),
             wallet_address=request.wallet_address,
-            balance_paper=number_of(claimed.balance_cents),
-            minted=claimed.minted,
+            balance_paper=number_of(balance),
+            minted=minted,
         )
 
     async def trade(self, request: requests.TradeRequest, caller: str) -> bodies.TradeBody:

@@ -150,7 +150,8 @@ async def place(connection: Connection, bet: RouletteBet, clock: Callable[[], da
 async def _place(connection: Connection, bet: RouletteBet, clock: Callable[[], datetime]) -> BetReceipt:
     # A late bet takes no lock: settlement waits for all holders of the round's shared lock, and late bets may keep
     # coming.
-    if not _takes_bets(await rounds.find(connection, bet.round_no), clock()):
+    round_ = await rounds.find(connection, bet.round_no)
+    if round_ is None or not round_.takes_bets(clock()):
         return await _too_late(connection, bet)
     round_ = await rounds.find(connection, bet.round_no, "FOR SHARE")
     account = wallet_account(bet.wallet)
@@ -159,7 +160,7 @@ async def _place(connection: Connection, bet: RouletteBet, clock: Callable[[], d
     if done is not None:
         return done
     now = clock()
-    if not _takes_bets(round_, now):
+    if round_ is None or not round_.takes_bets(now):
         return await _too_late(connection, bet)
     await _require_allowed(connection, bet, balance_cents)
     transaction = await ledger.post(
@@ -193,10 +194,6 @@ async def _locked_balance(connection: Connection, wallet: str) -> int:
     if wallet not in free and await ledger.balance(connection, wallet_account(wallet)) is not None:
         raise WalletBusy
     return free.get(wallet, 0)
-
-
-def _takes_bets(round_: RouletteRound | None, now: datetime) -> bool:
-    return round_ is not None and round_.takes_bets(now)
 
 
 async def _too_late(connection: Connection, bet: RouletteBet) -> BetReceipt:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 
 from core.cup import CLAIM_CENTS, Refusal
 from core.db.engine import Connection
@@ -102,14 +101,8 @@ async def pay_out(
 # ---------------------------------------------------------------- claims
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimResult:
-    balance_cents: int
-    minted: bool
-
-
-async def claim(connection: Connection, wallet: str) -> ClaimResult:
-    """Mint the wallet's initial balance. Later claims only return the balance."""
+async def claim(connection: Connection, wallet: str) -> tuple[int, bool]:
+    """Mint the wallet's initial balance, unless it was minted before. Return the balance and whether it is new."""
     account = wallet_account(wallet)
     async with connection.transaction():
         minted = await open_account(connection, account)
@@ -117,7 +110,7 @@ async def claim(connection: Connection, wallet: str) -> ClaimResult:
             await post(connection, "claim", wallet, {account: CLAIM_CENTS, MINT: -CLAIM_CENTS})
         balance_cents = await balance(connection, account)
     assert balance_cents is not None
-    return ClaimResult(balance_cents, minted)
+    return balance_cents, minted
 
 
 # ---------------------------------------------------------------- enrolment
