@@ -1,27 +1,8 @@
-"""The settlement wallet's arithmetic in exact integers: prices, stakes, payouts and results.
+"""The settlement wallet's arithmetic in exact integers: prices, stakes, payouts and results. docs/mechanism.md has the
+formulas and what is proven about them.
 
-Amounts, weights, pools and shares are token units (6 decimals on chain; the paper markets use the same arithmetic on
-cents). Prices are wads (10**18 is one). Feed values have 8 decimals, times are Unix seconds.
-
-**Prices.** Outcome `o` has a virtual weight `v[o]`, which is set at listing, and a net pool `N[o]`: the stakes on `o`
-less their fees. The outcome's weight is `w[o] = v[o] + N[o]`. With `W` as the sum of all weights, the outcome's price
-is `w / W`. A net stake `s` on the outcome buys the integral of ds / price:
-
-    shares = s + (W - w) * ln((w + s) / w)
-
-Every rounding is against the buyer, far enough that a stake cut into pieces never buys more than the whole stake does;
-`contracts/agent/Pricing.sol` has the proof.
-
-**Payouts.** `N` is the net pool of all outcomes. For the winning outcome, `N_w` is the sum of the net stakes, `Q_w` the
-sum of the shares, and `X_w` the sum of `max(0, q - s)` over all stakes, where a stake has the net amount `s` and the
-shares `q`. While `N >= Q_w`, a share is worth at least a dollar and all shares are paid alike: `q * N / Q_w`. Otherwise
-every winner first gets the net stake back. The losers' money is then split in proportion to the shares that each stake
-has beyond its net amount: `s + max(0, q - s) * (N - N_w) / X_w`.
-
-The divisions round down, and the payouts of a market never exceed `N` (with `N < Q_w <= N_w + X_w`, `X_w` is not zero).
-A winning stake therefore gets at least its net amount, except that it may get one unit less where shares are paid
-alike, since shares are bought with the fee rounded up. Stakes are refunded in full, fee included, when the market is
-void, when no stake is on the winner, and when no stake is on any other outcome.
+Amounts, weights, pools and shares are token units (6 decimals on chain; paper markets use cents). Prices are wads
+(10**18 is one). Feed values have 8 decimals, times are Unix seconds.
 """
 
 from __future__ import annotations
@@ -182,7 +163,8 @@ class Book:
         return self.net_pool >= self.shares[winner]
 
     def payout(self, winner: int, amount: int, shares: int) -> int:
-        """Return a winning stake's payout, rounded down, unless stakes are refunded."""
+        """Return a winning stake's payout, rounded down, unless stakes are refunded. If shares are not paid alike,
+        every winner first gets its net stake, and the losers' money is split by the shares beyond that."""
         if self.pays_alike(winner):
             return shares * self.net_pool // self.shares[winner]
         net = amount - fee_of(amount, self.fee_bps)

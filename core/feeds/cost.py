@@ -1,30 +1,8 @@
-"""What it costs an attacker to move a reading, and the cap on markets that makes it unprofitable.
+"""What it costs an attacker to move a reading, and the cap on markets that makes it unprofitable. docs/pool-feeds.md
+explains the cap and its assumptions.
 
 A reading is the mean of the log price over a window. The cheapest way to move it by x is to push the price by x for the
 whole window: a push of y for a part of the window needs y * part = x, and costs rise faster than moves.
-
-**No arbitrage.** The push lasts until it is reversed. A swap of Q dollars pays the fee phi * Q each way. The attacker
-may also keep what was bought and sell it elsewhere, losing phi * Q + Q * x / 2. The cheaper one counts.
-
-**Arbitraged every block.** Arbitrageurs bring the price back, but only into the pool's fee band, inside which there is
-nothing to earn. A push inside the band therefore lasts and costs at most phi * Q + Q * x / 2; one beyond it must be
-repeated in every block.
-
-**The cap.** `D1` dollars move the price by 1%, so pushing by x takes about 100 * D1 * x dollars, and half a round trip
-costs 100 * phi * D1 * x. The reading itself has a standard deviation of `sd = sigma * sqrt(window / 3)`. An attacker
-who watches and pushes only when little is missing earns more than one who decides beforehand; how much is the solution
-of a control problem, which `tests/unit/test_pool_impact_bound.py` solves. If all markets that one push decides hold at
-most `35 * phi * D1 * sd` dollars together, the push adds less to the attacker's bet than the bet's fee of 2% (with 30
-in place of 35 for lower fees, 1.75% at least), provided that
-
-- the window is long enough for the fee: `phi <= 0.2 * sigma * sqrt(window)`. Otherwise the price's place in its band is
-  known beforehand, and moving it inside costs next to nothing; `REACHES` says how far the cap falls;
-- the depth that may be the attacker's own (`own_share`) is excluded, since it can be withdrawn, or earns the fees;
-- no outcome is less likely than 1%, and no bucket of a range is narrower than `sd`. The lister accepts none under 4%,
-  so `sd` is at most 4% in the formula.
-
-(With 500 in place of 35, a push decided at the start of the window no longer pays, but an attacker who watches adds 24%
-to a bet at even odds, and 61% if what was bought can be sold elsewhere.)
 """
 
 from __future__ import annotations

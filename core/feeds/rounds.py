@@ -1,13 +1,10 @@
-"""The round of a price feed in effect at a moment, and the verdict on a market: `RoundFinder` and `RoundResolver` in
-Python.
+"""Finds the round of a price feed in effect at a moment, and judges markets by rounds, as `RoundFinder` and
+`RoundResolver` do.
 
-The reading at time T is the round in effect at T: among the feed's phases up to the current one, the highest phase that
-has a round with `updated_at <= T`, and in it the last such round. Round ids are `phase << 64 | number`; the rounds of a
-phase are numbered from 1 and their times never fall. A round that cannot be read, or says `updated_at == 0`, is absent.
-
-Searches and proofs get a `read` function that returns a round by id, or None if absent, all at one block. They read the
-same rounds in the same order as the contract, so they agree with it even for feeds that break the rules. Times are Unix
-seconds, answers have the feed's 8 decimals.
+The round in effect at T is the last one with `updated_at <= T` in the highest phase that has one. Round ids are
+`phase << 64 | number`; numbers start from 1, and times never fall within a phase. A round that cannot be read, or says
+`updated_at == 0`, is absent. Rounds are read in the same order as by the contract, so results agree even for feeds that
+break the rules. Times are Unix seconds, answers have the feed's 8 decimals.
 """
 
 from __future__ import annotations

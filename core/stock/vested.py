@@ -1,11 +1,8 @@
-"""The vested parimutuel in exact integers: the arithmetic of `VestedMarkets`, to the unit.
+"""The vested parimutuel in exact integers: the arithmetic of `VestedMarkets`, to the unit (docs/mechanism.md).
 
 Every value is a token unit (6 decimals) unless a name says otherwise; accumulators are scaled by `S`. Outcome 0 is UP,
-1 is DOWN, and every pair is (UP, DOWN). Functions take frozen values and return new ones. `vested_fold` builds the
-values from logs.
-
-Every division rounds down, as in the EVM, and keeps value inside the market. So payouts never exceed the pool; what is
-left is the residue.
+1 is DOWN, and every pair is (UP, DOWN). Functions take frozen values and return new ones. Every division rounds down,
+as in the EVM, and keeps value inside the market: payouts never exceed the pool, and what is left is the residue.
 """
 
 from __future__ import annotations
