@@ -96,7 +96,7 @@ class MarketTimes(Body):
     settles_after: Annotated[
         str | None,
         Described(
-            description="When the real market's result counts; payouts follow once no reorganization can change it. "
+            description="When the real market's result counts; payouts follow when no reorganization can change it. "
             "null only while a reorganization has removed the real market from the chain."
         ),
     ]

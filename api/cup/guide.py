@@ -65,7 +65,7 @@ def body(meta: Meta, public_url: str) -> GuideBody:
             "contain exactly these bets. The beacon is the hash of the first Base block at or after beaconAfter, "
             f"{HASHED_WITHIN_SECONDS} s after the close. pocket = the first big-endian 32-bit word of "
             'HMAC-SHA256(key = seed, message = "<roundNo>:<beaconHash as 0x hex>") below 37 * floor(2^32 / 37), mod '
-            "37. beaconHash is taken once one more block follows and never changes. If Base later replaces both "
+            "37. beaconHash is taken as soon as one more block follows, and never changes. If Base later replaces both "
             "blocks, beaconBlock has another hash on Base and the spin stands; if Base replaced no blocks at that "
             "time, another hash means a forged round.",
         },

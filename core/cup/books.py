@@ -262,7 +262,7 @@ async def add(connection: Connection, market_key: bytes, market: PaperMarket) ->
 @dataclass(frozen=True, slots=True)
 class PaperPosition:
     """A wallet's position in a paper market. The times are those of the market. The projected payout is that of a win
-    with the current book; once the market is settled, it is the amount that was paid."""
+    with the current book, and after settlement the amount paid."""
 
     market_id: str
     slug: str

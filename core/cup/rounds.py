@@ -56,7 +56,7 @@ class RouletteRound:
     """Published at the close; no bets are accepted afterwards."""
 
     def phase(self, now: datetime) -> RoundPhase:
-        """Return `bet`, `spin`, or `settled` until the next round. In `spin`, the pocket is shown once it is drawn."""
+        """Return `bet`, `spin`, or `settled` until the next round. The pocket is shown as soon as it is drawn."""
         if self.settled_at is None and now < self.closes_at:
             return "bet"
         if self.settled_at is None or now < self.ends_at:
@@ -93,8 +93,8 @@ async def open_next(
 ) -> RouletteRound | None:
     """Open the next round, or return None if a round is live.
 
-    The beacon is at least two seconds after the close in chain time. If the chain's clock runs ahead of ours (as on a
-    local chain with warped time), the close is counted from the time of the chain's head.
+    The beacon is at least two seconds after the close in chain time. If the chain's clock is ahead of this machine's,
+    as on a local chain with warped time, the close is counted from the time of the chain's head.
     """
     seed = secrets.token_bytes(32)
     closes_at = now + BETTING

@@ -157,7 +157,7 @@ async def undo_above(connection: Connection, block: int) -> None:
 async def _append(connection: Connection, wallets: dict[bytes, _Wallet], drafts: Sequence[Draft]) -> None:
     occurrences = await _next_occurrences(connection, [each.source for each in drafts])
     rows = []
-    now = time.time_ns() // MICROS * 1000  # our clock, to the millisecond
+    now = time.time_ns() // MICROS * 1000  # this machine's clock, to the millisecond
     for draft in drafts:
         occurrence = occurrences.get(draft.source, 0)
         if occurrence is None:

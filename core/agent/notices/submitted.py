@@ -22,7 +22,7 @@ PAYOUTS = frozenset({"pay"})
 KINDS = BETS | PAYOUTS
 
 _WORD = 32
-# Another transaction may hold the same wallet; it must not block ours, and the lane with it.
+# Another transaction may hold the same wallet; it must block neither this one nor the lane.
 _LOCK_TIMEOUT_MS = 200
 
 

@@ -1,4 +1,4 @@
-"""The events that we read, as typed values, with decoders generated from the ABIs.
+"""Contract events as typed values, with decoders generated from the ABIs.
 
 The indexer decodes tens of thousands of events a second, too many for eth-abi. A log is two byte strings, its joined
 topics and its data, and a decoder slices both at known offsets. tests/unit/test_events.py compares every decoder with
