@@ -353,8 +353,6 @@ class MarketView:
     """The block of the vintage that is open to entries, if any."""
     pool: int
     """Accepted on both outcomes, including the seed and a finished vintage."""
-    pending: Pair
-    """Offered in the open vintage."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -395,7 +393,6 @@ def market_view(market: VestedMarket, now: Moment) -> MarketView:
         headroom=headroom(market, now),
         vintage_block=seen.vintage.number if seen.vintage is not None else None,
         pool=seen.pool,
-        pending=offered,
     )
 
 

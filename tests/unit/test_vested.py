@@ -69,13 +69,13 @@ def test_position_views_and_market_view() -> None:
     m, second, late = enter(m, DOWN, 30 * TOKEN, 2)
     views = [position_view(m, early, first, Moment(3, 0)), position_view(m, late, second, Moment(3, 0))]
     assert [(each.offered, each.accepted) for each in views] == [(400 * TOKEN, 290 * TOKEN), (30 * TOKEN, 30 * TOKEN)]
-    assert [(each.settlement.total, each.open) for each in views] == [(110 * TOKEN, True), (0, True)]
+    assert [(each.settlement.total, each.payout) for each in views] == [(110 * TOKEN, None), (0, None)]
     assert views[1].accrued == 30 * TOKEN
     # 290 of the 300 units on UP, and the 30 units were promised to all of them alike.
     assert views[0].accrued == 319 * TOKEN
     seen = market_view(m, Moment(3, 0))
-    assert (seen.pool, seen.pending, seen.vintage_block) == (340 * TOKEN, (0, 0), None)
-    assert [book.vested for book in seen.books] == [40 * TOKEN, 300 * TOKEN]
+    assert (seen.pool, seen.vintage_block) == (340 * TOKEN, None)
+    assert [(book.vested, book.demand) for book in seen.books] == [(40 * TOKEN, 0), (300 * TOKEN, 0)]
 
 
 def test_matching_needs_a_vintage_and_offers_need_the_last_one_matched() -> None:
