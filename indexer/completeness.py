@@ -40,27 +40,24 @@ def mask(value: bytes) -> int:
 
 class BloomTest:
     def __init__(self, sources: Sources) -> None:
-        self._contracts = [
-            (mask(each.address), tuple(mask(bytes_of(topic)) for topic in each.layouts))
+        self._ours = [
+            mask(each.address) | mask(bytes_of(topic))
             for each in sources.emitters.values()
             if each.address != sources.token
+            for topic in each.layouts
         ]
-        self._payments: tuple[int, ...] = ()
+        self._payments: list[int] = []
         if sources.token is not None and sources.transfer_filter is not None:
             transfer = mask(sources.token) | mask(TRANSFER.topic)
-            recipients = sources.transfer_filter["topics"][2]
-            self._payments = tuple(transfer | mask(bytes_of(each)) for each in recipients)
+            self._payments = [transfer | mask(bytes_of(each)) for each in sources.transfer_filter["topics"][2]]
 
     def allows_ours(self, bits: int) -> bool:
         """Return whether the bloom allows an event of our contracts or feeds."""
-        return any(
-            bits & address == address and any(bits & topic == topic for topic in topics)
-            for address, topics in self._contracts
-        )
+        return any(bits & each == each for each in self._ours)
 
     def allows_payment(self, bits: int) -> bool:
         """Return whether the bloom allows a transfer of the token to one of our contracts."""
-        return any(bits & payment == payment for payment in self._payments)
+        return any(bits & each == each for each in self._payments)
 
 
 @dataclass(slots=True)
