@@ -24,7 +24,7 @@ from indexer.feeds import backfill_feeds
 from indexer.fetch import Fetcher, Replaced
 from indexer.finality import FinalityTracker, find_fork, require_agreement
 from indexer.fold.rows import Page
-from indexer.history import TOO_MUCH, Width, batches, pages
+from indexer.history import TOO_MUCH, Width, batches, one_ahead, pages
 from indexer.node import Header, RpcNode
 from indexer.sources import Sources
 from indexer.store.cursor import (
@@ -198,7 +198,7 @@ class ChainFollower:
     async def _backfill(self, first: int, last: int) -> None:
         begun = time.monotonic()
         logged_at, events = begun, 0
-        async with aclosing(batches(pages(self._fetcher, first, last, self._width))) as history:
+        async with aclosing(one_ahead(batches(pages(self._fetcher, first, last, self._width)))) as history:
             async for batch in history:
                 # If the database loses history in a crash, it is read again.
                 try:

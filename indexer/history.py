@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass
+from typing import TypeVar
 
 from core.chain.errors import RpcError, RpcErrorKind
 from core.contracts.events import UndecodableLog
@@ -14,6 +15,8 @@ from core.service.cancelling import cancel_and_wait
 from indexer.errors import NodeFault
 from indexer.fetch import Fetcher
 from indexer.fold.rows import Page
+
+T = TypeVar("T")
 
 # Measured: larger pages are slower and take more memory; with smaller ones transactions cost more.
 LOGS_PER_PAGE = 4_000
@@ -104,3 +107,15 @@ async def batches(history: AsyncGenerator[Page, None]) -> AsyncGenerator[list[Pa
             raise
     if batch:
         yield batch
+
+
+async def one_ahead(batches: AsyncGenerator[list[T]]) -> AsyncGenerator[list[T]]:
+    """Yield the batches unchanged, reading each while the caller works on the one before."""
+    async with aclosing(batches):
+        following = asyncio.ensure_future(anext(batches, None))
+        try:
+            while (batch := await following) is not None:
+                following = asyncio.ensure_future(anext(batches, None))
+                yield batch
+        finally:
+            await cancel_and_wait(following)  # its error, if any, was raised when it was awaited

@@ -6,17 +6,14 @@ The agent event log is not a projection and stays unchanged.
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass, replace
 
 from core.db.channels import CHAIN_INDEXED, IndexStep, notify
 from core.db.engine import ConnectionPool
-from core.service.cancelling import cancel_and_wait
 from indexer.errors import CursorMoved
-from indexer.fold.rows import LogRecord
+from indexer.history import one_ahead
 from indexer.sources import Sources
 from indexer.store import sums
 from indexer.store.cursor import known_feeds
@@ -52,7 +49,7 @@ async def rebuild(pool: ConnectionPool, sources: Sources) -> Rebuilt:
         # No logs are added or removed while the cursor's row is locked, so a transaction begun now reads all of them.
         await use_indexes(reader)
         await reader.execute(_NO_TIMEOUT)
-        async with aclosing(_one_ahead(stored_batches(reader, sources))) as batches:
+        async with aclosing(one_ahead(stored_batches(reader, sources))) as batches:
             async for batch in batches:
                 await fold_logs(connection, sources.chain_id, sources.feeds, batch)
                 folded += len(batch)
@@ -60,15 +57,3 @@ async def rebuild(pool: ConnectionPool, sources: Sources) -> Rebuilt:
             await sums.fill(connection, sources)
         await notify(connection, CHAIN_INDEXED, IndexStep(sources.chain_id, row[0], everything=True))
     return Rebuilt(row[0], folded, time.monotonic() - started)
-
-
-async def _one_ahead(batches: AsyncGenerator[list[LogRecord]]) -> AsyncGenerator[list[LogRecord]]:
-    """Yield the batches unchanged, reading each while the caller works on the one before."""
-    async with aclosing(batches):
-        following = asyncio.ensure_future(anext(batches, None))
-        try:
-            while (batch := await following) is not None:
-                following = asyncio.ensure_future(anext(batches, None))
-                yield batch
-        finally:
-            await cancel_and_wait(following)  # its error, if any, was raised when it was awaited
