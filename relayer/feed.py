@@ -8,7 +8,6 @@ import math
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from enum import Enum
 from statistics import median_low
 
 from core.chain import Block, ChainClient, RpcError
@@ -24,24 +23,16 @@ FEE_BLOCKS = 10
 # Responses must contradict the known blocks for this long before a lower head is accepted as a shorter chain, or a head
 # that does not connect replaces them.
 BEHIND_SECONDS = 10.0
-# Intervals while no transaction of a lane waits for its block, and while none waits to be final either.
-IDLE_POLL_SECONDS = 3.0
-QUIET_POLL_SECONDS = 10.0
-
-
-class Demand(Enum):
-    """What the lanes of a chain need its new blocks for."""
-
-    RECEIPTS = "receipts"  # transactions are in flight, or a lane is starting
-    FINALITY = "finality"  # mined transactions are not final yet
-    NOTHING = "nothing"
+# The interval while no transaction of a lane waits for its block.
+IDLE_POLL_SECONDS = 10.0
 
 
 @dataclass(eq=False)
 class ChainFeed:
     """The head and recent blocks of one chain, shared by its lanes. `run` never returns.
 
-    demand: returns what the lanes need new blocks for. If it is nothing, the blocks between two heads are not read.
+    is_idle: returns whether no transaction of a lane waits for its block. The node is then polled less often, and the
+        blocks between two heads are not read.
     sequence: a number that rises with every new head.
     reorgs: a number that rises with every reorg, and when blocks were missed.
     """
@@ -52,9 +43,8 @@ class ChainFeed:
     finality_blocks: int
     poll_seconds: float
     idle_seconds: float = IDLE_POLL_SECONDS
-    quiet_seconds: float = QUIET_POLL_SECONDS
     behind_seconds: float = BEHIND_SECONDS
-    demand: Callable[[], Demand] = lambda: Demand.RECEIPTS
+    is_idle: Callable[[], bool] = lambda: False
     sequence: int = 0
     reorgs: int = 0
     down_since: float | None = None
@@ -62,8 +52,7 @@ class ChainFeed:
     _mismatch_since: float | None = None
     _head: Block | None = None
     _market: FeeMarket | None = None
-    # Block hashes by height up to the head, without a gap: each block is the parent of the next. Replaced as a whole,
-    # never changed in place.
+    # Hashes of canonical blocks by height up to the head, with gaps. Replaced as a whole, never changed in place.
     _hashes: dict[int, str] = field(default_factory=dict)
     _changed: asyncio.Condition = field(default_factory=asyncio.Condition)
     _poll_requested: asyncio.Event = field(default_factory=asyncio.Event)
@@ -140,13 +129,12 @@ class ChainFeed:
             await self._pause()
 
     async def _pause(self) -> None:
-        """Wait until the next poll is due by the demand at that time."""
-        intervals = {Demand.FINALITY: self.idle_seconds, Demand.NOTHING: self.quiet_seconds}
+        """Wait until the next poll is due: after `poll_seconds`, or later if the lanes are idle by then."""
         while not self._poll_requested.is_set():
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self.poll_seconds):
                     await self._poll_requested.wait()
-            if time.monotonic() - self._polled_at >= intervals.get(self.demand(), self.poll_seconds):
+            if not self.is_idle() or time.monotonic() - self._polled_at >= self.idle_seconds:
                 return
 
     async def poll_once(self) -> None:
@@ -200,18 +188,23 @@ class ChainFeed:
         return now - self._mismatch_since < self.behind_seconds
 
     async def _connect(self, head: Block) -> tuple[dict[int, str], int] | None:
-        """Return the hashes of consecutive blocks that end in this head, and the number of the highest block that they
-        share with the known blocks: -1 if too many blocks were missed, or if the fork lies below all known blocks.
+        """Return the hashes of canonical blocks up to this head, and the number of the highest block that the head
+        shares with the known blocks: -1 if that is not known. Return None if the head connects to nothing: a block in
+        between is missing or belongs to another fork.
 
-        Return None if a block in between is missing or belongs to another fork. After a long gap, or without demand,
-        only the block below the head is checked. Without demand no known block matters, so all of them count as shared.
+        After a long gap, or while the lanes are idle, the blocks in between are not read. The two highest known blocks
+        must still be canonical instead: the nodes behind one URL may disagree during a reorg, but not twice in a row.
         """
-        top = max(self._hashes, default=head.number - 1)
-        is_watched = self.demand() is not Demand.NOTHING
-        if head.number - top > (WALKED_BLOCKS if is_watched else 1):
-            below = await self.client.block(head.number - 1)
-            is_child = below is not None and below.hash == head.parent_hash
-            return ({head.number: head.hash}, -1 if is_watched else top) if is_child else None
+        known = sorted(self._hashes)[-2:]
+        top = max(known, default=head.number - 1)
+        if head.number - top > (1 if self.is_idle() else WALKED_BLOCKS):
+            blocks = await self.client.blocks([*known, head.number - 1])
+            *canonical_hashes, below = [None if each is None else each.hash for each in blocks]
+            if below != head.parent_hash or None in canonical_hashes:
+                return None
+            if canonical_hashes == [self._hashes[number] for number in known]:
+                return {**self._hashes, head.number: head.hash}, top
+            return {head.number: head.hash}, -1
         fresh, parent, number = {head.number: head.hash}, head.parent_hash, head.number - 1
         for block in reversed(await self.client.blocks(list(range(top + 1, head.number)))):
             if block is None or block.hash != parent:
@@ -224,7 +217,8 @@ class ChainFeed:
                 return None
             fresh[number] = parent
             parent, number = canonical.parent_hash, number - 1
-        return {each: known for each, known in self._hashes.items() if each <= number} | fresh, number
+        shared = {each: known for each, known in self._hashes.items() if each <= number}
+        return (shared | fresh, number) if number in shared else (fresh, -1)
 
     async def _fees(self, head: Block) -> FeeMarket:
         history = await self.client.eth.fee_history(FEE_BLOCKS, "latest", [50.0])

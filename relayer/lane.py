@@ -19,7 +19,7 @@ from core.outbox import LaneStatus
 from core.service.cancelling import cancel_and_wait
 from relayer import metrics
 from relayer.assignment import Assigner
-from relayer.feed import ChainFeed, Demand
+from relayer.feed import ChainFeed
 from relayer.following import Follower
 from relayer.leases import Lease, LeaseLost
 from relayer.nonces import NonceRepair
@@ -81,10 +81,9 @@ class Lane:
         return self.status in _WELL
 
     @property
-    def demand(self) -> Demand:
-        if self._transactions is None or self._transactions.unmined:
-            return Demand.RECEIPTS
-        return Demand.FINALITY if self._transactions.mined else Demand.NOTHING
+    def is_idle(self) -> bool:
+        """Return whether the lane has started, and no transaction waits for its block."""
+        return self._transactions is not None and not self._transactions.unmined
 
     def wake(self, group: str | None) -> None:
         """Look for new intents at once if the lane serves this group; None means any group."""

@@ -158,8 +158,9 @@ class NonceRepair:
     def _in_order(self, latest: int) -> bool:
         """Return whether every nonce that the chain has not used belongs to an intent. A mined one does, too: the
         node's count may lag behind receipts it gave."""
-        next_nonce = self._transactions.next_nonce
-        return latest <= next_nonce and self._nonces_of_rows().issuperset(range(latest, next_nonce))
+        unused = range(latest, self._transactions.next_nonce)
+        waiting = sum(1 for nonce in self._transactions.unmined if nonce >= latest)
+        return latest <= unused.stop and (waiting == len(unused) or self._nonces_of_rows().issuperset(unused))
 
     def _nonces_of_rows(self) -> set[int]:
         return {

@@ -25,7 +25,7 @@ from core.errors import ConfigError
 from core.log import get_logger
 from core.service.cancelling import cancel_and_wait
 from core.service.daemon import Daemon
-from relayer.feed import ChainFeed, Demand
+from relayer.feed import ChainFeed
 from relayer.kms import KmsPatience, KmsSigner, open_kms_keys
 from relayer.lane import Lane
 from relayer.leases import LaneSpec, Lease, Leases, check_separate_keys, lane_specs
@@ -65,7 +65,7 @@ class Relayer:
         self.pool = pool
         self._lanes: dict[int, tuple[Lane, asyncio.Task[None]]] = {}
         for each in chains.values():
-            each.feed.demand = partial(self._demand, each.feed)
+            each.feed.is_idle = partial(self._is_idle, each.feed)
 
     def tasks(self) -> dict[str, Coroutine[Any, Any, None]]:
         """Return the endless tasks. Cancel `leases` first: that ends and releases the lanes, which need the feeds."""
@@ -90,9 +90,8 @@ class Relayer:
         bad = [f"{lane.name}: {lane.detail}" for lane in self.lanes() if not lane.is_healthy]
         return not bad, "; ".join(bad) or f"{len(self._lanes)} held"
 
-    def _demand(self, feed: ChainFeed) -> Demand:
-        demands = {lane.demand for lane in self.lanes() if lane.lease.chain_id == feed.chain_id}
-        return next((each for each in Demand if each in demands), Demand.NOTHING)
+    def _is_idle(self, feed: ChainFeed) -> bool:
+        return all(lane.is_idle for lane in self.lanes() if lane.lease.chain_id == feed.chain_id)
 
     def _start_lane(self, spec: LaneSpec, lease: Lease) -> None:
         chain = self.chains[spec.chain]
@@ -109,7 +108,7 @@ class Relayer:
         """Poll at once when a block is announced and a transaction waits for one."""
         while True:
             from_node = await chain.heads.wait()
-            if from_node and self._demand(chain.feed) is Demand.RECEIPTS:
+            if from_node and not chain.feed.is_idle():
                 chain.feed.poll_now()
 
     async def _listen(self) -> None:
