@@ -56,9 +56,7 @@ async def all_mined_exactly_once(rig: Rig, accepted: list[tuple[Intent, IntentRe
     """Check that every accepted intent is final, every recipient got one wei, and every lane's balance adds up."""
 
     async def ended() -> bool:
-        async with rig.pool.connection() as connection:
-            cursor = await connection.execute("SELECT count(*) FROM outbox_intent WHERE state <> 'final'")
-            return await cursor.fetchone() == (0,)
+        return await rig.rows("SELECT count(*) FROM outbox_intent WHERE state <> 'final'") == [(0,)]
 
     await until(ended, "the end of every intent", seconds)
     found = []
@@ -111,14 +109,11 @@ async def test_a_relayer_that_wakes_after_a_takeover_does_no_harm(relayers: Rela
     betting = asyncio.create_task(bets(rig, RATE, end=enough))
 
     async def works() -> bool:
-        async with rig.pool.connection() as connection:
-            cursor = await connection.execute("SELECT count(*) FROM outbox_intent WHERE state IN ('mined', 'final')")
-            row = await cursor.fetchone()
-        return bool(row and row[0] > 20)
+        ((count,),) = await rig.rows("SELECT count(*) FROM outbox_intent WHERE state IN ('mined', 'final')")
+        return bool(count > 20)
 
     async def holders() -> set[object]:
-        async with rig.pool.connection() as connection:
-            return {row[0] for row in await (await connection.execute("SELECT holder FROM outbox_lane")).fetchall()}
+        return {holder for (holder,) in await rig.rows("SELECT holder FROM outbox_lane")}
 
     await until(works, "the first relayer at work", WAIT)
     sleeper.send_signal(signal.SIGSTOP)
@@ -144,7 +139,5 @@ async def test_a_relayer_that_wakes_after_a_takeover_does_no_harm(relayers: Rela
     await all_mined_exactly_once(rig, accepted, WAIT)
     assert sleeper.poll() is None, relayers.log_of(sleeper)
     assert other.poll() is None, relayers.log_of(other)
-    async with rig.pool.connection() as connection:
-        cursor = await connection.execute("SELECT count(*) FROM outbox_intent WHERE state <> 'final'")
-        assert await cursor.fetchone() == (0,)
+    assert await rig.rows("SELECT count(*) FROM outbox_intent WHERE state <> 'final'") == [(0,)]
     assert {intent.state for intent, _ in accepted} == {IntentState.QUEUED}

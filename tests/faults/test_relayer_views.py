@@ -19,7 +19,7 @@ from aiohttp import web
 from eth_utils.crypto import keccak
 
 from core.hexadecimal import bytes_of, hex_of
-from core.outbox import Intent, IntentRequest, IntentState
+from core.outbox import IntentRequest, IntentState
 from relayer.feed import ChainFeed
 from relayer.policy import FeePolicy
 from scripts._local.ports import free_port
@@ -55,16 +55,9 @@ async def rig(fresh_database_url: str, node: InconsistentNode) -> AsyncIterator[
         yield replace(rig, rpc_url=node.url)
 
 
-async def steps_of(rig: Rig, intent: Intent) -> list[str]:
-    async with rig.pool.connection() as connection:
-        return [step.to_state.value for step in await history(connection, intent.id)]
-
-
 async def noops(rig: Rig) -> int:
-    async with rig.pool.connection() as connection:
-        row = await (await connection.execute("SELECT count(*) FROM outbox_intent WHERE kind = 'noop'")).fetchone()
-    assert row is not None
-    return int(row[0])
+    ((count,),) = await rig.rows("SELECT count(*) FROM outbox_intent WHERE kind = 'noop'")
+    return int(count)
 
 
 async def test_a_missing_receipt_while_another_url_is_down_delays_no_other_transaction(
@@ -176,7 +169,7 @@ async def test_an_ended_intent_is_not_reopened_while_any_url_has_its_receipt(rig
             return one.withheld > 3 or (await rig.read(ended)).state is not IntentState.FINAL
 
         await until(looked_for, "the looks for the receipt of what had ended")
-        assert await steps_of(rig, ended) == ["queued", "signed", "sent", "mined", "final"]
+        assert await rig.steps(ended) == ["queued", "signed", "sent", "mined", "final"]
 
 
 @pytest.mark.parametrize("lie", [3, -2])
@@ -195,7 +188,7 @@ async def test_one_wrong_nonce_changes_nothing(rig: Rig, node: InconsistentNode,
         await until(lied, "the lie")
         await asyncio.sleep(2.0)
         last = await rig.reaches(await rig.ask_for(rig.transfer()), IntentState.FINAL)
-        assert [await steps_of(rig, each) for each in first] == [["queued", "signed", "sent", "mined", "final"]] * 3
+        assert [await rig.steps(each) for each in first] == [["queued", "signed", "sent", "mined", "final"]] * 3
     assert last.nonce == 3
     assert await noops(rig) == 0
 
@@ -329,8 +322,7 @@ async def test_noops_count_against_the_allowance(rig: Rig, node: InconsistentNod
     store = await rig.dead_holder(signer, next_nonce=40)
     asked = await rig.ask_for(rig.transfer())
     await store.sign(await rig.prepared(store))
-    async with rig.pool.connection() as connection:
-        await connection.execute("UPDATE outbox_lane SET holder = NULL, lease_until = NULL")
+    await rig.free_lanes()
     market = await rig.client.eth.fee_history(1, "latest", [50.0])
     fees = FeePolicy(cap_wei=500 * GWEI, min_priority_wei=GWEI, max_priority_wei=GWEI)
     gas_wei = 21_000 * (market["baseFeePerGas"][-1] + GWEI)

@@ -16,7 +16,7 @@ import yaml
 
 from core.chain import checksum
 from core.config import RelayerSecrets, load
-from core.outbox import Intent, IntentRequest, IntentState, LaneStatus, report
+from core.outbox import Intent, IntentRequest, IntentState, LaneStatus
 from relayer.kms import KmsPatience, KmsSigner, open_kms_keys
 from relayer.queued import LaneQueries
 from tests.conftest import StartAnvil
@@ -53,8 +53,7 @@ class Kms:
         assert len({each.tx_hash for each in ended}) == len(ended)
 
     async def lane(self, key: Key) -> tuple[LaneStatus, str]:
-        async with self.rig.pool.connection() as connection:
-            lanes = (await report(connection, self.rig.chain_id, "relay")).lanes
+        lanes = (await self.rig.report()).lanes
         (found,) = ((lane.status, lane.detail) for lane in lanes if "0x" + lane.address.hex() == key.address)
         return found
 
@@ -244,10 +243,8 @@ async def test_two_processes_do_not_have_the_same_intents_signed(kms: Kms) -> No
         await kms.relayers.metrics_of(kms.relayers.start())
 
     async def shared() -> bool:
-        async with kms.rig.pool.connection() as connection:
-            rows = await connection.execute("SELECT count(DISTINCT holder) FROM outbox_lane WHERE status = 'ready'")
-            row = await rows.fetchone()
-        return row is not None and row[0] == 2
+        query = "SELECT count(DISTINCT holder) FROM outbox_lane WHERE status = 'ready'"
+        return await kms.rig.rows(query) == [(2,)]
 
     await until(shared, "a lane for each process", 60)
     before = len(kms.aws.digests)
@@ -260,9 +257,7 @@ async def test_two_processes_do_not_have_the_same_intents_signed(kms: Kms) -> No
     assert min(nonces) > 0
     # A claim is asked for after the queue was read, so now and then a pair of lanes reads the same: never half of them.
     assert len(kms.aws.digests) - before < 120 + 60
-    async with kms.rig.pool.connection() as connection:
-        rows = await connection.execute("SELECT count(*) FROM outbox_claim")
-        assert await rows.fetchone() == (0,)
+    assert await kms.rig.rows("SELECT count(*) FROM outbox_claim") == [(0,)]
 
 
 # ---------------------------------------------------------------- a lane in this process
@@ -296,8 +291,7 @@ async def test_a_hole_is_filled_and_a_call_cancelled_through_the_service_once_it
     unsigned = prepared.unsigned(rig.chain_id, 1)
     (signed,) = await signer.sign_all([unsigned])
     await store.sign([prepared], {unsigned: signed})
-    async with rig.pool.connection() as connection:
-        await connection.execute("UPDATE outbox_lane SET holder = NULL, lease_until = NULL")
+    await rig.free_lanes()
     kms.aws.down = True
     async with rig.relayer(rig.spec(signer), policy=replace(QUICK, max_gas=100_000_000)) as relayer:
 
@@ -360,7 +354,6 @@ async def test_a_dead_process_s_claim_expires(kms: Kms, signer: KmsSigner) -> No
     assert (
         len(await LaneQueries(rig.pool, dead.lease).claim(await rig.prepared(dead), 60.0)) == 1
     )  # its own it may take again
-    async with rig.pool.connection() as connection:
-        await connection.execute("UPDATE outbox_claim SET until = until - interval '60 seconds'")
+    await rig.rows("UPDATE outbox_claim SET until = until - interval '60 seconds'")
     assert len(await LaneQueries(rig.pool, heir.lease).claim(await rig.prepared(heir), 30.0)) == 1
     assert await LaneQueries(rig.pool, dead.lease).claim(await rig.prepared(heir), 30.0) == []

@@ -10,7 +10,7 @@ from pathlib import Path
 import aiohttp
 import pytest
 
-from core.outbox import IntentState, LaneStatus, report
+from core.outbox import IntentState, LaneStatus
 from tests.conftest import StartAnvil
 from tests.support.relayer_rig import Relayers, relayer_processes, rigged
 from tests.waiting import PATIENCE, until
@@ -54,8 +54,7 @@ async def test_a_relayer_process_from_start_to_an_orderly_end(relayers: Relayers
     assert not any(secret[2:] in relayers.log_of(process) for secret in relayers.secrets)
     process.send_signal(signal.SIGTERM)
     assert process.wait(PATIENCE) == 0, relayers.log_of(process)
-    async with rig.pool.connection() as connection:
-        lanes = (await report(connection, rig.chain_id, "relay")).lanes
+    lanes = (await rig.report()).lanes
     assert [(lane.leased, lane.status) for lane in lanes] == [(False, LaneStatus.STOPPED)] * 2
 
 

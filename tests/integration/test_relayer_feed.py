@@ -15,7 +15,6 @@ from core.chain import Block, ChainClient, RpcError, RpcErrorKind
 from core.outbox import IntentState
 from relayer.feed import BEHIND_SECONDS, ChainFeed
 from tests.conftest import Anvil, StartAnvil
-from tests.support.outbox_history import history
 from tests.support.relayer_rig import Rig, rig
 from tests.waiting import PATIENCE
 
@@ -60,9 +59,7 @@ async def test_a_bet_under_the_first_head_seen_is_sent_again_when_a_fork_replace
         chain.feed.poll_now()
         await rig.reaches(asked, IntentState.SENT, seconds=10.0)
         await rig.in_pool(signer)
-    async with rig.pool.connection() as connection:
-        steps = [step.to_state.value for step in await history(connection, asked.id)]
-    assert steps == ["queued", "signed", "sent", "mined", "sent"]
+    assert await rig.steps(asked) == ["queued", "signed", "sent", "mined", "sent"]
 
 
 async def test_a_block_below_a_gap_is_forgotten_after_a_fork(rig: Rig) -> None:
@@ -124,6 +121,28 @@ async def test_an_answer_from_before_a_fork_is_not_remembered(rig: Rig, monkeypa
     await asking
     assert feed.reorgs == 1
     assert await hash_of(feed, low) == await rig.hash_at(low)
+
+
+async def test_an_idle_feed_skips_the_blocks_of_a_gap_and_sees_a_fork_below_it(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    feed, blocks, most = feed_of(rig), ChainClient.blocks, 0
+    feed.is_idle = lambda: True
+
+    async def counted(client: ChainClient, numbers: Any) -> Any:
+        nonlocal most
+        most = max(most, len(numbers))
+        return await blocks(client, numbers)
+
+    monkeypatch.setattr(ChainClient, "blocks", counted)
+    for _ in range(3):
+        snapshot = await rig.ask("evm_snapshot")
+        await rig.mine(20)
+        await feed.poll_once()
+    assert (feed.reorgs, most) == (0, 3)
+    await rig.fork(snapshot, 40)
+    await feed.poll_once()
+    assert (feed.reorgs, feed.head.number) == (1, (await rig.client.head()).number)
 
 
 async def test_a_failed_fee_request_is_no_reorg(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,6 @@ from relayer.sending import LaneSender
 from relayer.signing import LocalSigner
 from relayer.store import LaneStore
 from relayer.transactions import LaneTransactions
-from tests.support.outbox_history import history
 from tests.support.prometheus import measured
 from tests.support.relayer_rig import QUICK, Rig, chain, rig
 from tests.waiting import PATIENCE, until
@@ -76,11 +75,7 @@ async def test_a_key_used_elsewhere_after_its_lane_began_without_sending_is_repo
 
 
 async def _has_begun(rig: Rig, signer: LocalSigner) -> bool:
-    async with rig.pool.connection() as connection:
-        cursor = await connection.execute(
-            "SELECT FROM outbox_lane WHERE address = %s AND next_nonce IS NOT NULL", (signer.address,)
-        )
-        return await cursor.fetchone() is not None
+    return bool(await rig.rows("SELECT 1 FROM outbox_lane WHERE address = %s AND next_nonce >= 0", signer.address))
 
 
 async def test_a_nonce_taken_by_a_foreign_transaction_sends_its_intent_back_for_another(rig: Rig) -> None:
@@ -99,9 +94,7 @@ async def test_a_nonce_taken_by_a_foreign_transaction_sends_its_intent_back_for_
     assert sorted(each.nonce or 0 for each in done) == [1, 2, 3]
     assert done[0].nonce == 3
     assert await rig.balances([each.to for each in requests]) == [1, 1, 1]
-    async with rig.pool.connection() as connection:
-        steps = [step.to_state.value for step in await history(connection, asked[0].id)]
-    assert steps == ["queued", "signed", "sent", "queued", "signed", "sent", "mined", "final"]
+    assert await rig.steps(asked[0]) == ["queued", "signed", "sent", "queued", "signed", "sent", "mined", "final"]
 
 
 async def test_an_unowned_nonce_is_filled_with_a_noop(rig: Rig) -> None:
@@ -112,8 +105,7 @@ async def test_an_unowned_nonce_is_filled_with_a_noop(rig: Rig) -> None:
     asked = await rig.ask_for(request)
     store = await rig.dead_holder(signer, next_nonce=2)
     await store.sign(await rig.prepared(store))
-    async with rig.pool.connection() as connection:
-        await connection.execute("UPDATE outbox_lane SET holder = NULL, lease_until = NULL")
+    await rig.free_lanes()
     async with rig.relayer(rig.spec(signer)):
         await rig.in_pool(signer, 3)
         (done,) = await rig.mined(asked)
@@ -125,11 +117,8 @@ async def test_an_unowned_nonce_is_filled_with_a_noop(rig: Rig) -> None:
 
 async def test_a_lane_row_ahead_of_the_chain_goes_back(rig: Rig) -> None:
     signer = await rig.new_signer()
-    async with rig.pool.connection() as connection:
-        await connection.execute(
-            "INSERT INTO outbox_lane (chain_id, address, groups, next_nonce) VALUES (%s, %s, '{relay}', 41)",
-            (rig.chain_id, signer.address),
-        )
+    query = "INSERT INTO outbox_lane (chain_id, address, groups, next_nonce) VALUES (%s, %s, '{relay}', 41)"
+    await rig.rows(query, rig.chain_id, signer.address)
     asked = await rig.ask_for(rig.transfer())
     async with rig.relayer(rig.spec(signer)):
         (done,) = await rig.mined(asked)
@@ -145,15 +134,12 @@ async def test_signed_but_never_sent_rows_are_sent_after_a_restart(rig: Rig) -> 
     # One of them was sent, and mined, before the process died without writing it down.
     await rig.ask("eth_sendRawTransaction", "0x" + transactions[0].newest.raw.hex())
     await rig.mine()
-    async with rig.pool.connection() as connection:
-        await connection.execute("UPDATE outbox_lane SET holder = NULL, lease_until = NULL")
+    await rig.free_lanes()
     async with rig.relayer(rig.spec(signer)):
         done = await rig.mined(*asked)
     assert [each.tx_hash for each in done] == [transaction.newest.hash for transaction in transactions]
     assert await rig.balances([each.to for each in requests]) == [1] * 4
-    async with rig.pool.connection() as connection:
-        steps = [step.to_state.value for step in await history(connection, asked[0].id)]
-    assert steps == ["queued", "signed", "mined", "final"]
+    assert await rig.steps(asked[0]) == ["queued", "signed", "mined", "final"]
 
 
 # ---------------------------------------------------------------- what counts against a wallet
@@ -199,8 +185,7 @@ async def test_signing_on_another_lane_counts_and_unfollowed_transactions_stop_c
     assert await on_their_way(gone) == 0
     await gone.sign(await rig.prepared(gone))
     assert (await on_their_way(signing), await on_their_way(gone)) == (3, 3)
-    async with rig.pool.connection() as connection:
-        await connection.execute("UPDATE outbox_intent SET state_at = state_at - interval '1 hour'")
+    await rig.rows("UPDATE outbox_intent SET state_at = state_at - interval '1 hour'")
     assert (await on_their_way(signing), await on_their_way(gone)) == (0, 0)
 
 
@@ -214,12 +199,12 @@ async def test_a_payment_a_stranger_settled_first_does_not_count_against_its_wal
     asked = await rig.ask_for(rig.transfer(payer=payer))
     store = await rig.dead_holder(await rig.new_signer(), next_nonce=0)
     await store.sign(await rig.prepared(store))
-    async with rig.pool.connection() as connection:
-        await connection.execute(
-            "UPDATE outbox_intent SET state = 'mined', outcome = 'reverted', reason_code = %s, mined_at = now(), "
-            "block_number = 1, block_hash = tx_hash WHERE id = %s",
-            (code, asked.id),
-        )
+    await rig.rows(
+        "UPDATE outbox_intent SET state = 'mined', outcome = 'reverted', reason_code = %s, mined_at = now(), "
+        "block_number = 1, block_hash = tx_hash WHERE id = %s",
+        code,
+        asked.id,
+    )
     wallets, _ = await LaneQueries(rig.pool, store.lease).payer_records({bytes_of(payer)}, ())
     assert wallets[bytes_of(payer)].reverted == counts
 
@@ -241,9 +226,7 @@ async def test_a_former_holder_can_write_and_send_nothing(rig: Rig) -> None:
             replace(stale.lease, valid_until=0.0).check()
         (done,) = await rig.mined(asked)
     assert done.nonce == 0
-    async with rig.pool.connection() as connection:
-        cursor = await connection.execute("SELECT count(*) FROM outbox_transaction")
-        assert await cursor.fetchone() == (1,)
+    assert await rig.rows("SELECT count(*) FROM outbox_transaction") == [(1,)]
 
 
 async def test_a_holder_that_hangs_in_a_transaction_loses_its_lane(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,9 +25,7 @@ from core.outbox import (
     LaneStatus,
     MinedOutcome,
     enqueue,
-    report,
 )
-from relayer.feed import Demand
 from relayer.metrics import Gauges
 from relayer.pending_notices import TRIES, PendingNotices
 from relayer.queued import GAS_CEILINGS, LaneQueries
@@ -96,7 +94,7 @@ async def test_an_announced_block_is_read_at_once_if_a_transaction_waits_for_it(
             for _ in range(6):
                 await rig.reaches(await rig.ask_for(rig.transfer()), IntentState.MINED)
             assert time.monotonic() - started < 2 * by_the_clock  # polling by the clock would need that for each
-            await until(lambda: all(lane.demand is not Demand.RECEIPTS for lane in relayer.lanes()))
+            await until(lambda: all(lane.is_idle for lane in relayer.lanes()))
             await asyncio.sleep(0.3)  # a look that had begun ends
             seen = followed.feed.sequence
             await rig.mine(3)
@@ -300,24 +298,20 @@ async def test_a_group_is_sent_only_by_keys_that_serve_it(rig: Rig) -> None:
 async def test_the_report_shows_working_lanes_and_the_queue(rig: Rig) -> None:
     signer = await rig.new_signer()
     group = "g" + secrets.token_hex(4)
-    async with rig.pool.connection() as connection:
-        assert not (await report(connection, rig.chain_id, group)).works
+    assert not (await rig.report(group)).works
     unserved = await rig.ask_for(rig.transfer(group=f"un{group}"))
     await rig.ask_for(rig.transfer(group=group, depends_on=unserved.id))
     async with rig.relayer(rig.spec(signer, group)):
 
         async def works() -> bool:
-            async with rig.pool.connection() as connection:
-                return (await report(connection, rig.chain_id, group)).works
+            return (await rig.report(group)).works
 
         await until(works, "a working lane")
-        async with rig.pool.connection() as connection:
-            found = await report(connection, rig.chain_id, group)
+        found = await rig.report(group)
         assert found.queued == 1
         assert found.lanes[0].address == signer.address
         assert found.lanes[0].balance_wei == 100 * 10**18
-    async with rig.pool.connection() as connection:
-        found = await report(connection, rig.chain_id, group)
+    found = await rig.report(group)
     assert not found.works
     assert found.lanes[0].status is LaneStatus.STOPPED
 
@@ -326,13 +320,7 @@ async def test_a_lane_out_of_gas_reports_it_and_works_once_funded(rig: Rig) -> N
     signer = LocalSigner(secrets.token_bytes(32))
     asked = await rig.ask_for(rig.transfer())
     async with rig.relayer(rig.spec(signer)):
-
-        async def short() -> bool:
-            async with rig.pool.connection() as connection:
-                lanes = (await report(connection, rig.chain_id, "relay")).lanes
-            return any(lane.address == signer.address and lane.status is LaneStatus.OUT_OF_GAS for lane in lanes)
-
-        await until(short, "a lane out of gas")
+        await rig.until_lane(signer, LaneStatus.OUT_OF_GAS)
         assert (await rig.read(asked)).state is IntentState.QUEUED
         await rig.ask("anvil_setBalance", "0x" + signer.address.hex(), hex(10**18))
         await rig.reaches(asked, IntentState.MINED)
@@ -360,13 +348,7 @@ async def test_late_intents_are_refused_even_while_their_lane_cannot_sign(rig: R
             failed = await rig.reaches(each, IntentState.FAILED)
             assert failed.reason_code == "expired"
             assert "deadline passed" in (failed.reason or "")
-
-        async def held() -> bool:
-            async with rig.pool.connection() as connection:
-                lanes = (await report(connection, rig.chain_id, group)).lanes
-            return any(lane.address == signer.address and lane.status is held_by for lane in lanes)
-
-        await until(held, held_by.value)
+        await rig.until_lane(signer, held_by, group)
         assert (await rig.read(patient)).state is IntentState.QUEUED
 
 
@@ -376,14 +358,13 @@ async def test_a_lane_that_cannot_sign_refuses_no_intent_that_had_a_nonce(rig: R
     signer = await rig.new_signer()
     async with rig.relayer(rig.spec(signer, "another" + group)):
         await rig.reaches(await rig.ask_for(rig.transfer(group="another" + group)), IntentState.MINED)
-    async with rig.pool.connection() as connection:
-        done = await connection.execute(
-            "INSERT INTO outbox_transaction (hash, intent_id, lane_id, nonce, is_cancel, raw, gas_limit, max_fee_wei,"
-            " max_priority_fee_wei) SELECT %s, %s, id, 7, false, '\\x00', 21000, 1, 1 FROM outbox_lane"
-            " WHERE address = %s",
-            (secrets.token_bytes(32), asked.id, signer.address),
-        )
-        assert done.rowcount == 1
+    await rig.rows(
+        "INSERT INTO outbox_transaction (hash, intent_id, lane_id, nonce, is_cancel, raw, gas_limit, max_fee_wei,"
+        " max_priority_fee_wei) SELECT %s, %s, id, 7, false, '\\x00', 21000, 1, 1 FROM outbox_lane WHERE address = %s",
+        secrets.token_bytes(32),
+        asked.id,
+        signer.address,
+    )
     other = await rig.ask_for(rig.transfer(group=group, not_after=1))
     async with rig.relayer(rig.spec(LocalSigner(secrets.token_bytes(32)), group)):
         await rig.reaches(other, IntentState.FAILED)
@@ -450,8 +431,7 @@ async def test_a_lane_that_does_not_start_is_reported(rig: Rig, monkeypatch: pyt
     """A lane starts by reading its rows. If that keeps failing, this process still holds the lane and no other takes
     it."""
     monkeypatch.setattr("relayer.lane.START_SECONDS", 1.0)
-    async with rig.pool.connection() as connection:
-        await connection.execute("ALTER TABLE outbox_transaction RENAME TO outbox_transaction_gone")
+    await rig.rows("ALTER TABLE outbox_transaction RENAME TO outbox_transaction_gone")
     async with rig.relayer(rig.spec(await rig.new_signer())) as relayer:
         check = relayer.check_lanes
         try:
@@ -462,8 +442,7 @@ async def test_a_lane_that_does_not_start_is_reported(rig: Rig, monkeypatch: pyt
 
             await until(names_the_lane, "a check that names the lane")
         finally:
-            async with rig.pool.connection() as connection:
-                await connection.execute("ALTER TABLE outbox_transaction_gone RENAME TO outbox_transaction")
+            await rig.rows("ALTER TABLE outbox_transaction_gone RENAME TO outbox_transaction")
         await rig.reaches(await rig.ask_for(rig.transfer()), IntentState.FINAL)
         assert (await check())[0]
 
@@ -482,16 +461,12 @@ async def test_a_notice_that_always_fails_is_retried_less_often_and_then_given_u
 
     monkeypatch.setattr(submitted, "announce", never)
     teller = PendingNotices(rig.pool, [rig.chain_id])
-    async with rig.pool.connection() as connection:
-        await connection.execute(
-            "INSERT INTO outbox_pending_notice (intent_id, tx_hash) VALUES (%s, %s)", (asked.id, b"\1" * 32)
-        )
+    await rig.rows("INSERT INTO outbox_pending_notice (intent_id, tx_hash) VALUES (%s, %s)", asked.id, b"\1" * 32)
     await teller.poll_once()
     await teller.poll_once()
     assert tries == 1, "the second comes later"
     for _ in range(30):
-        async with rig.pool.connection() as connection:
-            await connection.execute("UPDATE outbox_pending_notice SET retry_at = now()")
+        await rig.rows("UPDATE outbox_pending_notice SET retry_at = now()")
         await teller.poll_once()
     assert tries == TRIES
     labels = {"chain": str(rig.chain_id), "state": "given_up"}
@@ -506,13 +481,7 @@ async def test_gas_spent_within_the_hour_stops_a_lane_from_signing_more(rig: Rig
     signer = await rig.new_signer()
     asked = await rig.ask_for_many([rig.transfer() for _ in range(3)])
     async with rig.relayer(rig.spec(signer), policy=replace(QUICK, gas_per_hour_wei=1, batch_size=1)):
-
-        async def stopped() -> bool:
-            async with rig.pool.connection() as connection:
-                lanes = (await report(connection, rig.chain_id, "relay")).lanes
-            return any(lane.address == signer.address and lane.status is LaneStatus.STOP_LOSS for lane in lanes)
-
-        await until(stopped, "the stop-loss")
+        await rig.until_lane(signer, LaneStatus.STOP_LOSS)
         await rig.reaches(asked[0], IntentState.FINAL)  # what was sent is still followed
     assert await rig.nonce(signer) == 1
     async with rig.relayer(rig.spec(signer)):  # with the ordinary allowance it goes on
@@ -538,15 +507,13 @@ async def test_history_and_signed_bytes_are_never_changed_and_impossible_steps_a
 async def test_a_transaction_is_sent_even_if_its_event_cannot_be_written(rig: Rig) -> None:
     """The event is written in the transaction that stores the bytes; its failure undoes only the event."""
     signer = await rig.new_signer()
-    async with rig.pool.connection() as connection:
-        await connection.execute("ALTER TABLE agent_trade RENAME TO agent_trade_away")
+    await rig.rows("ALTER TABLE agent_trade RENAME TO agent_trade_away")
     try:
         asked = await rig.ask_for(replace(rig.transfer(), kind="settle"))
         async with rig.relayer(rig.spec(signer)):
             done = await rig.reaches(asked, IntentState.MINED, IntentState.FINAL)
     finally:
-        async with rig.pool.connection() as connection:
-            await connection.execute("ALTER TABLE agent_trade_away RENAME TO agent_trade")
+        await rig.rows("ALTER TABLE agent_trade_away RENAME TO agent_trade")
     assert (done.nonce, done.outcome) == (0, MinedOutcome.SUCCEEDED)
 
 
@@ -572,8 +539,7 @@ async def test_a_connection_lost_while_events_are_written_stores_nothing_and_sen
     async def is_lost(connection: Connection, *_: object) -> None:
         nonlocal away_until
         if not away_until:
-            async with rig.pool.connection() as other:
-                await other.execute("SELECT pg_terminate_backend(%s)", (connection.info.backend_pid,))
+            await rig.rows("SELECT pg_terminate_backend(%s)", connection.info.backend_pid)
             away_until = time.monotonic() + 2
             await connection.execute("SELECT 1")
 
@@ -595,13 +561,8 @@ async def test_an_event_that_could_not_be_written_is_written_later(rig: Rig) -> 
     wallet, key = secrets.token_bytes(20), secrets.token_bytes(32)
     signer, asked = await rig.new_signer(), await rig.ask_for(rig.transfer(kind="settle"))
 
-    async def events() -> list[tuple[Any, ...]]:
-        async with rig.pool.connection() as connection:
-            rows = await connection.execute("SELECT type FROM agent_event WHERE wallet = %s", (wallet,))
-            return await rows.fetchall()
-
     async def has_event() -> bool:
-        return bool(await events())
+        return bool(await rig.rows("SELECT type FROM agent_event WHERE wallet = %s", wallet))
 
     async with rig.pool.connection() as holder:
         query, values = listed_market(key, specification())
@@ -617,7 +578,8 @@ async def test_an_event_that_could_not_be_written_is_written_later(rig: Rig) -> 
             await holder.execute("SELECT 1 FROM agent_event_wallet WHERE wallet = %s FOR NO KEY UPDATE", (wallet,))
             async with rig.relayer(rig.spec(signer)):
                 await rig.reaches(asked, IntentState.MINED, IntentState.FINAL)
-            assert await events() == []
+            assert not await has_event()
     async with rig.relayer(rig.spec(signer)):
         await until(has_event, "the event")
-    assert await events() == [("bet.settlement_submitted",)]
+    query = "SELECT type FROM agent_event WHERE wallet = %s"
+    assert await rig.rows(query, wallet) == [("bet.settlement_submitted",)]

@@ -14,7 +14,6 @@ from relayer.following import POLL_SECONDS, Follower
 from relayer.policy import LanePolicy
 from relayer.signing import LocalSigner, Signed, SignerUnavailable, Unsigned
 from scripts._local.ports import free_port
-from tests.support.outbox_history import history
 from tests.support.prometheus import measured
 from tests.support.relayer_rig import ETHER, GWEI, QUICK, Rig, chain, refuse_first_offer, rig
 from tests.waiting import until
@@ -161,8 +160,7 @@ async def test_a_key_without_money_does_not_bump_what_it_cannot_pay(rig: Rig) ->
     asked = await rig.ask_for(rig.transfer())
     store = await rig.dead_holder(signer, next_nonce=0)
     (signed,) = await store.sign(await rig.prepared(store))
-    async with rig.pool.connection() as connection:
-        await connection.execute("UPDATE outbox_lane SET holder = NULL, lease_until = NULL")
+    await rig.free_lanes()
     address = "0x" + signer.address.hex()
     await rig.ask("anvil_setBalance", address, hex(1))
     async with rig.relayer(rig.spec(signer)):
@@ -191,9 +189,7 @@ async def test_a_transaction_undone_by_a_reorg_is_sent_again(rig: Rig) -> None:
         (after,) = await rig.mined(asked)
     assert after.tx_hash == before.tx_hash
     assert await rig.balance(request.to) == 1
-    async with rig.pool.connection() as connection:
-        steps = [step.to_state.value for step in await history(connection, asked.id)]
-    assert steps == ["queued", "signed", "sent", "mined", "sent", "mined", "final"]
+    assert await rig.steps(asked) == ["queued", "signed", "sent", "mined", "sent", "mined", "final"]
 
 
 async def test_a_reorg_that_moves_a_transaction_to_another_block_is_followed(rig: Rig) -> None:
@@ -302,11 +298,10 @@ async def test_losing_every_database_connection_again_and_again_loses_nothing(ri
         asked = await rig.ask_for_many(requests)
         for _ in range(6):
             await asyncio.sleep(0.5)
-            async with rig.pool.connection() as connection:
-                await connection.execute(
-                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() "
-                    "AND application_name LIKE 'vpm-relayer%'"
-                )
+            await rig.rows(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() "
+                "AND application_name LIKE 'vpm-relayer%'"
+            )
             await rig.mine()
         await rig.mined(*asked)
     assert await rig.balances([each.to for each in requests]) == [1] * 400

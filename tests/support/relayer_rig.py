@@ -13,7 +13,7 @@ import sys
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
@@ -22,7 +22,17 @@ from core.chain.wire import quantity
 from core.config.settings import ChainSettings
 from core.contracts.deployments import Deployment, write_deployment
 from core.db.engine import ConnectionPool, make_pool
-from core.outbox import Intent, IntentRequest, IntentState, IntentWatch, enqueue, read
+from core.outbox import (
+    GroupReport,
+    Intent,
+    IntentRequest,
+    IntentState,
+    IntentWatch,
+    LaneStatus,
+    enqueue,
+    read,
+    report,
+)
 from core.service.cancelling import cancel_and_wait
 from relayer.leases import LaneSpec, Lease
 from relayer.policy import FeePolicy, LanePolicy, Patience
@@ -32,6 +42,7 @@ from relayer.signing import Fees, LocalSigner, Signer, Unsigned
 from relayer.store import LaneStore
 from relayer.transactions import Prepared
 from scripts._local.process import Program
+from tests.support.outbox_history import history
 from tests.support.programs import popen
 from tests.waiting import PATIENCE, until
 
@@ -108,13 +119,8 @@ class Rig:
         async def ended() -> bool:
             await self.mine()
             await asyncio.sleep(0.2)
-            async with self.pool.connection() as connection:
-                cursor = await connection.execute(
-                    "SELECT count(*) FROM outbox_intent WHERE id = ANY(%s) "
-                    "AND state NOT IN ('final', 'failed', 'replaced')",
-                    (ids,),
-                )
-                return await cursor.fetchone() == (0,)
+            query = "SELECT 1 FROM outbox_intent WHERE id = ANY(%s) AND state NOT IN ('final', 'failed', 'replaced')"
+            return not await self.rows(query, ids)
 
         await until(ended, "the end of every intent")
         return [await self.read(each) for each in intents]
@@ -134,15 +140,15 @@ class Rig:
         return await self.client.eth.get_transaction_count(checksum(signer.address), tag)
 
     async def dead_holder(self, signer: Signer, *, next_nonce: int, lease_seconds: float = 60.0) -> LaneStore:
-        async with self.pool.connection() as connection:
-            cursor = await connection.execute(
-                "INSERT INTO outbox_lane (chain_id, address, groups, next_nonce, epoch, holder, lease_until) VALUES "
-                "(%s, %s, '{relay}', %s, 1, gen_random_uuid(), now() + make_interval(secs => %s)) RETURNING id",
-                (self.chain_id, signer.address, next_nonce, lease_seconds),
-            )
-            row = await cursor.fetchone()
-        assert row is not None
-        return LaneStore(self.pool, Lease(row[0], 1, self.chain_id, ("relay",), signer, valid_until=math.inf))
+        ((lane_id,),) = await self.rows(
+            "INSERT INTO outbox_lane (chain_id, address, groups, next_nonce, epoch, holder, lease_until) VALUES "
+            "(%s, %s, '{relay}', %s, 1, gen_random_uuid(), now() + make_interval(secs => %s)) RETURNING id",
+            self.chain_id,
+            signer.address,
+            next_nonce,
+            lease_seconds,
+        )
+        return LaneStore(self.pool, Lease(lane_id, 1, self.chain_id, ("relay",), signer, valid_until=math.inf))
 
     async def prepared(self, store: LaneStore) -> list[Prepared]:
         queued = await LaneQueries(self.pool, store.lease).queued(10, [])
@@ -169,7 +175,7 @@ class Rig:
             following as chain,
             open_relayer(self.database_url, [chain], specs, lease_seconds=lease_seconds) as relayer,
         ):
-            chain.feed.behind_seconds, chain.feed.idle_seconds, chain.feed.quiet_seconds = 1.0, 0.2, 0.2
+            chain.feed.behind_seconds, chain.feed.idle_seconds = 1.0, 0.2
             tasks = {name: asyncio.create_task(work, name=name) for name, work in relayer.tasks().items()}
             try:
                 yield relayer
@@ -199,6 +205,30 @@ class Rig:
     async def ask_for_many(self, requests: list[IntentRequest]) -> list[Intent]:
         async with self.pool.connection() as connection, connection.transaction():
             return [await enqueue(connection, each) for each in requests]
+
+    async def rows(self, query: str, *values: object) -> list[tuple[Any, ...]]:
+        async with self.pool.connection() as connection:
+            cursor = await connection.execute(query.encode(), values or None)
+            return await cursor.fetchall() if cursor.description else []
+
+    async def free_lanes(self) -> None:
+        await self.rows("UPDATE outbox_lane SET holder = NULL, lease_until = NULL")
+
+    async def steps(self, intent: Intent) -> list[str]:
+        """Return the states that the intent has had, in order."""
+        async with self.pool.connection() as connection:
+            return [step.to_state.value for step in await history(connection, intent.id)]
+
+    async def report(self, group: str = "relay") -> GroupReport:
+        async with self.pool.connection() as connection:
+            return await report(connection, self.chain_id, group)
+
+    async def until_lane(self, signer: Signer, status: LaneStatus, group: str = "relay") -> None:
+        async def is_there() -> bool:
+            lanes = (await self.report(group)).lanes
+            return any(lane.address == signer.address and lane.status is status for lane in lanes)
+
+        await until(is_there, f"a lane that is {status.value}")
 
     async def read(self, intent: Intent) -> Intent:
         async with self.pool.connection() as connection:
