@@ -28,10 +28,8 @@ BLOCKED_SECONDS = 0.5
 # How long other lanes leave a claimed intent alone. A signature that takes longer is stored all the same if no other
 # lane stored one first.
 CLAIM_SECONDS = 30.0
-# A ready lane with nothing in flight reads its balance this often: only deposits can have changed it.
-IDLE_BALANCE_SECONDS = 60.0
-# A balance read sooner than this after a transaction landed may come from a node that has not seen it.
-NODE_LAG_SECONDS = 10.0
+# How often a ready lane reads its balance. If it is spent sooner, a node refuses the next transaction.
+BALANCE_SECONDS = 120.0
 
 
 class Assigner:
@@ -243,7 +241,7 @@ class Assigner:
             for kind, wei in burnt_wei.items():
                 metrics.BURNT.labels(**where, payer=kind.value).set(wei / 1e18)
             metrics.SPENT.labels(**where).set(spent_wei / 1e18)
-            if published is not LaneStatus.READY or not self._balance_is_current():
+            if published is not LaneStatus.READY or time.monotonic() - self._balance_read_at >= BALANCE_SECONDS:
                 with contextlib.suppress(RpcError):
                     await self._read_balance()
             status, detail = self.status, self.detail = self.current_status()
@@ -257,12 +255,6 @@ class Assigner:
             async with self._transactions.writing:
                 await self._store.report(status, detail, self.balance_wei)
             await asyncio.sleep(self._policy.watch_seconds if status is LaneStatus.READY else 1.0)
-
-    def _balance_is_current(self) -> bool:
-        """Return whether the balance was read not long ago, and only a deposit can have changed it since."""
-        read_at, landed_at = self._balance_read_at, self._transactions.landed_at
-        is_recent = time.monotonic() - read_at < IDLE_BALANCE_SECONDS
-        return is_recent and not self._transactions.unmined and read_at - landed_at > NODE_LAG_SECONDS
 
     async def _read_balance(self) -> None:
         read_at = time.monotonic()

@@ -24,7 +24,9 @@ FEE_BLOCKS = 10
 # that does not connect replaces them.
 BEHIND_SECONDS = 10.0
 # The interval while no transaction of a lane waits for its block.
-IDLE_POLL_SECONDS = 10.0
+IDLE_POLL_SECONDS = 15.0
+# How long priority fees are used before they are read again.
+FEE_SECONDS = 15.0
 
 
 @dataclass(eq=False)
@@ -52,6 +54,7 @@ class ChainFeed:
     _mismatch_since: float | None = None
     _head: Block | None = None
     _market: FeeMarket | None = None
+    _fees_read_at: float = -math.inf
     # Hashes of canonical blocks by height up to the head, with gaps. Replaced as a whole, never changed in place.
     _hashes: dict[int, str] = field(default_factory=dict)
     _changed: asyncio.Condition = field(default_factory=asyncio.Condition)
@@ -221,7 +224,10 @@ class ChainFeed:
         return (shared | fresh, number) if number in shared else (fresh, -1)
 
     async def _fees(self, head: Block) -> FeeMarket:
+        if self._market is not None and time.monotonic() - self._fees_read_at < FEE_SECONDS:
+            return FeeMarket(head.base_fee_wei or 0, self._market.priority_wei)
         history = await self.client.eth.fee_history(FEE_BLOCKS, "latest", [50.0])
+        self._fees_read_at = time.monotonic()
         paid = [reward[0] for reward in history.get("reward", ()) if reward and reward[0] > 0]
         base = max(history["baseFeePerGas"][-1:], default=head.base_fee_wei or 0)
         return FeeMarket(base, median_low(paid) if paid else 0)

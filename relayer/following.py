@@ -28,7 +28,7 @@ from relayer.transactions import LaneTransaction, Mined, is_nonce_taken
 log = get_logger(__name__)
 
 POLL_SECONDS = 1.0
-IDLE_SECONDS = 30.0
+IDLE_SECONDS = 60.0
 # Rows in one database transaction.
 ROWS = 500
 # Searches for the transaction that took a nonce in one poll; each costs about ten requests.

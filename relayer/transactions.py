@@ -253,7 +253,6 @@ class LaneTransactions:
         self.burnt_wei = dict.fromkeys(PayerKind, 0)
         self.writing = asyncio.Lock()
         self.landed = asyncio.Event()
-        self.landed_at = float("-inf")
 
     def load(self, transactions: Iterable[LaneTransaction]) -> None:
         for transaction in transactions:
@@ -278,7 +277,6 @@ class LaneTransactions:
         self._move(transaction, IntentState.SENT)
 
     def mark_mined(self, transaction: LaneTransaction, fee_wei: int) -> None:
-        self.landed_at = time.monotonic()
         self.spent_wei += fee_wei
         if transaction.outcome is MinedOutcome.REVERTED:
             self.burnt_wei[transaction.payer_kind] += fee_wei

@@ -157,6 +157,7 @@ async def test_a_failed_fee_request_is_no_reorg(rig: Rig, monkeypatch: pytest.Mo
             raise RpcError(RpcErrorKind.TIMEOUT, "no answer")
         return await history_of(*arguments)
 
+    monkeypatch.setattr("relayer.feed.FEE_SECONDS", 0.0)
     monkeypatch.setattr(rig.client.eth, "fee_history", failing)
     await rig.mine()
     with pytest.raises(RpcError):

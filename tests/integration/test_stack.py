@@ -110,7 +110,7 @@ def test_a_stack_prints_everything_and_stops_without_a_trace(new_stack: Callable
 
 
 # Requests a second while nothing happens, with blocks every second: a few readers, not every block by every daemon.
-IDLE_RATES = {"indexer": 7.0, "api": 1.5, "keeper": 2.5, "relayer": 2.0}
+IDLE_RATES = {"indexer": 7.0, "api": 1.5, "keeper": 2.5, "relayer": 2.5}
 IDLE_SECONDS = 30.0
 
 
