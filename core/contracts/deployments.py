@@ -120,7 +120,7 @@ class Deployment(Part):
     def contract(self, name: str) -> ContractInfo:
         if name not in self.contracts:
             raise DeploymentError(
-                f"{name} is not deployed on {self.network}.", hint="Deploy it, or correct the deployments folder."
+                f"{name} is not deployed on {self.network}.", hint="Deploy it, or correct VPM_DEPLOYMENTS_DIR."
             )
         return self.contracts[name]
 

@@ -78,7 +78,7 @@ class Daemon:
         left = list(self._tasks)
         if left:
             names = [task.get_name() for task in left]
-            log.warning("cancelling tasks that did not end in time", action="daemon.cancelled", tasks=names)
+            log.warning("tasks did not stop in time; cancelling them again", action="daemon.cancelled", tasks=names)
         await cancel_and_wait(hurried, *left)
         await ending
 
@@ -133,7 +133,7 @@ async def serve(name: str, setup: Setup, settings: Settings, metrics_port: int) 
             loop.remove_signal_handler(each)
     if daemon.crash is not None:
         return _crashed(name, *daemon.crash)
-    log.info("stopped", action="daemon.stopped", daemon=name, because=reasons[0] if reasons else "requested")
+    log.info("the daemon stopped", action="daemon.stopped", daemon=name, because=reasons[0] if reasons else "requested")
     return 0
 
 
@@ -180,4 +180,4 @@ def _announce_ready(daemon: Daemon) -> None:
         partial.touch(mode=0o600)
         partial.write_text(json.dumps(content))
         partial.replace(path)
-    log.info("ready", action="daemon.ready", daemon=daemon.name, metrics=daemon.health.url)
+    log.info("the daemon is ready", action="daemon.ready", daemon=daemon.name, metrics=daemon.health.url)

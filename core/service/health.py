@@ -99,6 +99,6 @@ async def _run(name: str, check: Check) -> CheckResult:
     except TimeoutError:
         return CheckResult(name, False, f"no result within {CHECK_TIMEOUT_SECONDS:g} s")
     except Exception as error:
-        log.warning("a health check failed with an exception", action="health.check_raised", check=name, why=error)
+        log.warning("a health check raised an exception", action="health.check_raised", check=name, why=error)
         return CheckResult(name, False, redact_text(f"{type(error).__name__}: {error}"))
     return CheckResult(name, ok, detail)
