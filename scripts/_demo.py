@@ -1,7 +1,7 @@
 """Demo traffic of a local stack: `python -m scripts._demo BASE_URL [--base-rpc URL --pools FILE]`, until it is stopped.
-Demo wallets without ETH bet through the public API as any bettor can, gaslessly on stock markets and by x402 on agent
-markets. The first dozen bets of each come quickly, so that the pages have something to show. A trader moves the prices
-of the agents' tokens along a random walk, with a swap in each pool every 20 s."""
+Demo wallets without ETH bet through the public API as any bettor can: gaslessly on stock markets, and by x402 on agent
+markets. The first dozen bets on each kind of market come quickly, so that the pages have something to show. A trader
+moves the prices of the agents' tokens along a random walk, with a swap in each pool every 20 s."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ FAILURES = (aiohttp.ClientError, httpx.HTTPError, VpmError, TimeoutError, KeyErr
 
 
 async def _repeat(play: Callable[[], Awaitable[int]], pauses: tuple[float, float]) -> None:
-    """Call `play` until stopped, with short pauses until the first bets have succeeded. After a failure, try again
-    later."""
+    """Call `play` until stopped, and pause after each call: briefly until the first bets have succeeded, longer
+    afterwards. A failed call counts as no bet."""
     placed = 0
     while True:
         with contextlib.suppress(*FAILURES):

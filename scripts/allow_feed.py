@@ -1,9 +1,9 @@
 """Allows feeds for agent markets: `ape run allow_feed --network URL --deployment FILE --account ALIAS [--feed KEY]`, by
-default every feed of the file that is not allowed with its numbers yet.
+default every feed of the file that is not yet allowed with its numbers.
 
-Each needs a fresh positive reading: a published feed's publisher posts it first; a pool feed's is recorded by this
-script, with --send. A live network refuses a pool feed's cap over the one that `vpm feed cost` finds now, unless
---evidence names a document that justifies it; the deployment file records that.
+Each feed needs a fresh positive reading. A published feed's publisher posts it first; a pool feed's is recorded by this
+script, with --send. On a live network, a pool feed's cap may not exceed the cap that `vpm feed cost` finds now, unless
+--evidence names a document that justifies it; the deployment file records that evidence.
 """
 
 import click

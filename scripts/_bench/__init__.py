@@ -1,1 +1,1 @@
-"""`./vpm bench`: measures cost and speed, each figure next to a baseline of the same run."""
+"""`./vpm bench`: measures cost and speed. Each figure is shown next to a baseline measured in the same run."""

@@ -1,6 +1,6 @@
-"""`./vpm bench api`: cached reads against a bare aiohttp handler that returns the same bytes, each in one process on
-uvloop. The API has a chain of one-second blocks, so it renders its bodies again every second. `--quick`: one round, a
-tenth of the requests."""
+"""`./vpm bench api`: compares cached reads with a bare aiohttp handler that returns the same bytes. Each runs in one
+process on uvloop. The API follows a chain with one-second blocks, so it renders its bodies again every second.
+`--quick`: one round with a tenth of the requests."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _compared(service: StockService, path: str, folder: Path, rounds: int, reque
 
 
 def _memory(service: StockService, requests: int) -> Figure:
-    """Measure by how much the API process grows during this many requests."""
+    """Measure how much the API process grows while it serves this many requests."""
     pid = service.running["api"].pid
     samples = []
     for step in range(MEMORY_STEPS):

@@ -1,6 +1,7 @@
-"""`./vpm bench gas`: execution gas of every call in the gas tables (see docs/performance.md), in the build that is
-deployed. The forge tests named Gas log `GAS|token|call|gas|limit` and fail above the limit, which was the cost when the
-test was written. VPM_TEST_LONG=1 records pool feeds for a year of minutes instead of two days."""
+"""`./vpm bench gas`: measures the execution gas of every call in the gas tables (see docs/performance.md), using the
+deployed build. The forge tests named Gas log `GAS|token|call|gas|limit` and fail above the limit, which is the cost
+measured when the test was written. VPM_TEST_LONG=1 records a year of readings from pool feeds, one a minute, instead of
+two days."""
 
 from __future__ import annotations
 
@@ -92,7 +93,7 @@ def _forge(tests: str, first_day: int, days: int) -> subprocess.CompletedProcess
 
 
 def write_artifacts() -> None:
-    """Write the deployed build as artifacts for forge, where RecordedBuild.sol reads it."""
+    """Write the deployed build as forge artifacts, where RecordedBuild.sol reads them."""
     asyncio.run(build.compile_all())
     shutil.rmtree(BUILD, ignore_errors=True)
     BUILD.mkdir(parents=True)

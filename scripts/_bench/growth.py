@@ -1,6 +1,6 @@
-"""`./vpm bench growth`: every read of the API with years of history, in turns with a day of history. A day's markets
-are all in memory; most of the years' are not. Both get a block a second. `--quick`: a twentieth of the history, five
-reads of each kind."""
+"""`./vpm bench growth`: measures every read of the API with years of history and with a day of history, in turns. The
+markets of one day are all in memory; most of those of several years are not. Both histories get a block a second.
+`--quick`: a twentieth of the history, and five reads of each kind."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ API = "/api/agent/v1"
 
 @dataclass
 class History:
-    """A filled database with its API and the measurements on it. `names` are those of its agent markets."""
+    """A filled database with its API and the measurements taken on it. `names` are the names of its agent markets."""
 
     size: HistorySize
     database_url: str

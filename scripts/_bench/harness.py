@@ -30,7 +30,7 @@ NAMES = ("api", "cup", "gas", "growth", "index", "relay", "stack", "trade")
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A row of a benchmark's table: our figure, the baseline's, and limits for our figure or the ratio."""
+    """A row of a benchmark's table: our figure, the baseline's figure, and a limit for our figure or for their ratio."""
 
     what: str
     ours: float
@@ -146,7 +146,7 @@ def timed(times: list[float]) -> Iterator[None]:
 
 
 def memory_mb(root: int) -> float:
-    """Sum the proportional memory (PSS) of a process and its descendants."""
+    """Return the proportional memory (PSS) of a process and all its descendants, in MB."""
     total = 0.0
     for pid in family(root):
         with suppress(OSError):

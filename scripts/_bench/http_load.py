@@ -1,5 +1,5 @@
-"""HTTP load from one process, and the baseline's server, which always returns the same bytes. `python -m
-scripts._bench.http_load PORT FILE` responds to every request with the bytes of a file."""
+"""An HTTP load generator in one process, and the baseline's server. `python -m scripts._bench.http_load PORT FILE`
+responds to every request with the bytes of a file."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ _HEAD = re.compile(rb"HTTP/1\.1 200 .*?\r\nContent-Length: (\d+)\r\n.*?\r\n\r\n"
 
 
 class _Client(asyncio.Protocol):
-    """A client connection that sends the next request as soon as it has the last response, with minimal overhead."""
+    """A client connection that sends the next request as soon as the previous response has arrived, with minimal
+    overhead."""
 
     _transport: asyncio.Transport
 

@@ -1,6 +1,6 @@
-"""`./vpm bench index`: the indexer against a bare loop, which fetches pages of logs, two at a time, decodes them and
-writes each by binary COPY into one table. The loop has no block hashes, cursor, projections or checks. Each run is a
-separate process, to measure its memory. `--quick`: a twentieth of the events, one turn."""
+"""`./vpm bench index`: compares the indexer with a bare loop that fetches pages of logs, two at a time, decodes them
+and writes each page to one table by binary COPY. The loop has no block hashes, cursor, projections or checks. Each run
+is a separate process, so that its memory can be measured. `--quick`: a twentieth of the events, and one turn."""
 
 from __future__ import annotations
 
@@ -71,8 +71,8 @@ def measure(folder: Path, *, quick: bool) -> list[Figure]:
 
 @dataclass(frozen=True, slots=True)
 class _History:
-    """A chain with whole blocks of at least `events` events, and the runs that index it. The runs of a turn share a
-    database."""
+    """A chain with whole blocks of at least `events` events, and the runs that index the chain. The runs of one turn
+    share a database."""
 
     venue: LoadVenue | AgentVenue
     events: int

@@ -1,6 +1,6 @@
-"""`./vpm bench stack`: the time from a fresh clone to the first screen, with packages in the caches, and of a second
-start; and the stack's memory a minute later, while the demo bets. `--quick`: only one second start, and no minute of
-waiting."""
+"""`./vpm bench stack`: measures how long a fresh clone takes to show its first screen, with packages in the caches; how
+long a second start takes; and how much memory the stack uses a minute later, while the demo bets. `--quick`: only one
+second start, without the minute."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def measure(folder: Path, *, quick: bool) -> list[Figure]:
 
 @contextmanager
 def _up(clone: Path, port: int, log: Path) -> Iterator[tuple[int, float]]:
-    """Run `./vpm up`. Yield its process id and the seconds until its screen and the home page were there."""
+    """Run `./vpm up`. Yield its process id and the seconds until it had shown its screen and the home page responded."""
     argv = (sys.executable, str(clone / "vpm"), "up", "--port", str(port))
     plan = SpawnPlan("vpm up", argv, env=_bare_environment(), cwd=str(clone), stop_seconds=120)
 

@@ -1,6 +1,7 @@
-"""`./vpm bench trade`: a paid POST /trade in turns with a bare send: a signed transfer, polled for its receipt every 5
-ms. First each transaction gets a block at once, so that only our own time counts; then there is a block a second, and
-trades begin at random moments. Takes a minute and a half; `--quick` makes a tenth of the trades."""
+"""`./vpm bench trade`: compares a paid POST /trade, in turns, with a bare send: a signed transfer whose receipt is
+polled every 5 ms. At first a block is mined for each transaction at once, so that only our own time counts. Then a
+block is mined every second, and trades begin at random moments. Takes a minute and a half; `--quick` makes a tenth of
+the trades."""
 
 from __future__ import annotations
 
@@ -100,7 +101,7 @@ class TradeBench:
         return statistics.median(trade), statistics.median(bare)
 
     async def _payment(self, number: int) -> tuple[dict[str, Any], dict[str, str]]:
-        """Sign the payment for a trade. Every second payment is in the receive form."""
+        """Sign the payment for a trade. Every other payment is in the receive form."""
         who = PAYERS[number % len(PAYERS)]
         body = bet(MARKET, who, random.choice(("yes", "no")), 1 + number % 5)
         challenge = await self._buyer.challenged(body)

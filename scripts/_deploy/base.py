@@ -1,6 +1,6 @@
 """Deploys the Base side: the settlement wallet with its resolver, lister and pauser, our observation feeds, and roles.
-This does not allow feeds: a feed first needs a fresh reading, and its publisher posts readings only when the service
-runs. Then the Safe allows the feed; see `feeds.py`."""
+The Safe allows the feeds later (see `feeds.py`): a feed first needs a fresh reading, and its publisher posts readings
+only while the service runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The build of our contracts, and its records: `python -m scripts._deploy.build`, after a change of the sources.
+"""Builds our contracts and records the build. Run `python -m scripts._deploy.build` after changing the sources.
 
     core/contracts/abi/              the ABIs of the contracts that daemons call, so that running them needs no compiler
     scripts/_deploy/bytecode.json    the hashes of the creation code, to compare other builds with
@@ -52,7 +52,7 @@ OTHER_ABIS = ("IERC3009", "LocalFeed", "LocalStockToken", "LocalUSDC", "LocalUSD
 
 
 def sources_hash() -> str:
-    """Return a hash of the sources, the settings, and the versions of libraries and compiler."""
+    """Return a hash of the sources, the settings, and the versions of the libraries and the compiler."""
     digest = hashlib.sha256((REPOSITORY / "ape-config.yaml").read_bytes())
     locked = json.loads((REPOSITORY / "package-lock.json").read_text())["packages"]
     for name in COMPILED_WITH:
@@ -114,7 +114,7 @@ def is_compiled(sources: str) -> bool:
 
 
 async def compile_all() -> None:
-    """Update ape's build to the sources. Use the recorded build if it matches them, else run the compiler."""
+    """Bring ape's build up to date with the sources. Use the recorded build if it matches them, else run the compiler."""
     sources = sources_hash()
     if is_compiled(sources):
         return

@@ -1,5 +1,5 @@
 """The Safe's calls that allow, drop or condemn a feed for agent markets, and the check of a pool feed's cap against the
-present depth of its pools."""
+current depth of its pools."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from scripts._deploy.session import ScriptRefused, ask_node
 
 
 def allow(lister: Any, source: AgentFeed, safe: str) -> SafeCall | None:
-    """Return the Safe's call that allows a feed; None if it is allowed with these numbers already. The call is first
-    simulated from the Safe, so a feed without a fresh positive reading is refused before several people sign."""
+    """Return the Safe's call that allows a feed, or None if the feed is already allowed with these numbers. The call is
+    first simulated from the Safe, so a feed without a fresh positive reading is refused before several people sign."""
     if matches_record(lister.feed(source.address), source):
         return None
     given = (source.address, True, *_numbers(source))
@@ -27,7 +27,7 @@ def allow(lister: Any, source: AgentFeed, safe: str) -> SafeCall | None:
 
 
 def drop(lister: Any, source: AgentFeed) -> SafeCall | None:
-    """Return the Safe's call that removes a feed from the list, or None if it is not listed. Its markets go on."""
+    """Return the Safe's call that removes a feed from the list, or None if it is not listed. Its markets continue."""
     if not lister.feed(source.address).allowed:
         return None
     data = bytes(lister.setFeed.encode_input(source.address, False, 0, 0, 0, 0))
@@ -35,7 +35,7 @@ def drop(lister: Any, source: AgentFeed) -> SafeCall | None:
 
 
 def condemn(lister: Any, source: AgentFeed, safe: str) -> SafeCall | None:
-    """Return the Safe's call that condemns a feed and voids its unsettled markets, or None if it is condemned."""
+    """Return the Safe's call that condemns a feed and voids its unsettled markets, or None if it is already condemned."""
     if lister.standing(source.address).condemned:
         return None
     lister.condemn.call(source.address, sender=safe)
@@ -56,7 +56,7 @@ def _numbers(source: AgentFeed) -> tuple[int, int, int, int]:
 
 @dataclass(frozen=True)
 class PoolLimit:
-    """The cap that `vpm feed cost` computes. `units` are of the stablecoin, or None if the cap cannot be computed."""
+    """The cap that `vpm feed cost` computes: `units` of the stablecoin, or None for the reason in `why`."""
 
     units: int | None
     why: str
@@ -70,7 +70,7 @@ class PoolLimit:
 
 
 def pool_limit(url: str, facts: Deployment, feed: PoolFeed) -> PoolLimit:
-    """Return the present cap for a feed's pools, if half of their depth belongs to the attacker."""
+    """Return the cap that a feed's pools support now, assuming that half of their depth belongs to the attacker."""
     fee = int(facts.params.get("feeBps", 0))
     try:
         return PoolLimit(ask_node(url, lambda client: live_cap_units(client, facts.pool_factories, feed, fee)), "")
@@ -79,8 +79,8 @@ def pool_limit(url: str, facts: Deployment, feed: PoolFeed) -> PoolLimit:
 
 
 def check_cap(feed: PoolFeed, limit: PoolLimit, *, local: bool, evidence: str | None) -> str:
-    """Return a sentence that compares a feed's cap with the limit. On a live network, refuse a cap over the limit
-    without evidence."""
+    """Return a sentence that compares a feed's cap with the limit. On a live network, refuse a cap above the limit
+    unless there is evidence for it."""
     asked = (
         f"{feed.key}: the caps are {_dollars(feed.feed_cap_units)} USD for all markets together and "
         f"{_dollars(feed.pot_cap_units)} USD for each; the pools support {limit.text}"
@@ -98,7 +98,7 @@ def check_cap(feed: PoolFeed, limit: PoolLimit, *, local: bool, evidence: str | 
 
 
 def evidence_of(given: str) -> str:
-    """Return the evidence to record: a URL as it is, or a file's name and hash."""
+    """Return the evidence to record: a URL unchanged, or a file's name and hash."""
     if given.startswith(("https://", "ipfs://")):
         return given
     try:

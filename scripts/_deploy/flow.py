@@ -77,8 +77,8 @@ class Plan:
     threshold: int
 
     def execute(self, project: Any, recipe: Recipe) -> bool:
-        """Deploy, and let the Safe accept ownership. Return False after a dry run. Writing the file is rehearsed first,
-        so that nothing is sent that could not be recorded. Then everything is shown, deployed and recorded."""
+        """Show, deploy and record everything, then let the Safe accept ownership. Return False after a dry run. Writing
+        the deployment file is rehearsed first, so that nothing is sent that could not be recorded."""
         if not self.existing_safe and len(set(self.safe_owners)) < self.threshold:
             raise ScriptRefused(
                 f"a new Safe needs at least {self.threshold} different owners, but --safe-owner names "
@@ -133,8 +133,8 @@ class Plan:
     def _sending(
         self, project: Any, recipe: Recipe, owner: Safe, begun: Mapping[str, Any] | None
     ) -> tuple[Sending, Safe]:
-        """Return the transactions to send, and the Safe. An interrupted deployment keeps its first nonce and its Safe.
-        A new one starts at the account's next nonce."""
+        """Return the transactions to send, and the Safe. An interrupted deployment keeps its first nonce and its Safe;
+        a new one starts at the account's next nonce."""
         first = self.session.nonce() if begun is None else int(begun["firstNonce"])
         if self.existing_safe:
             before: list[Step] = []
@@ -149,7 +149,7 @@ class Plan:
         return Sending(self.session, [*before, *new.steps], first), owner
 
     def _salt(self, nonce: int) -> int:
-        """Return a number unique to this deployment, because a Safe's address depends on its owners and this salt."""
+        """Return a number unique to this deployment. A Safe's address depends on its owners and this salt."""
         return int.from_bytes(keccak(text=f"{self.session.address} {nonce}"))
 
     def _show(self, recipe: Recipe, sending: Sending, broke_off: Journal | None) -> None:
@@ -182,7 +182,7 @@ def binder(project: Any) -> Callable[[str, str], Any]:
 
 
 def prepare(script: Script, *, safe: str | None, safe_owners: Sequence[str], threshold: int) -> Plan:
-    """Return the plan to confirm. Raise ScriptRefused if there is a deployment already."""
+    """Return the plan to confirm. Raise ScriptRefused if the file says that the network is already deployed."""
     if script.file.is_deployed:
         raise ScriptRefused(
             f"{script.path} says that {script.file.network} is already deployed, and it can only be deployed once."

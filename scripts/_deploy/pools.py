@@ -23,7 +23,7 @@ _JSON_SAFE = 2**53  # JSON numbers from here on lose their last digits
 
 
 class _StrictModel(BaseModel):
-    """A part of the request file. Unknown fields and type conversions are refused."""
+    """A part of the request file. It refuses unknown fields and does not convert types."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
@@ -72,7 +72,7 @@ def contract_name(key: str) -> str:
 
 
 def missing(facts: Deployment, asked: Mapping[str, FeedRequest]) -> list[str]:
-    """Return the keys of the feeds to deploy. Raise ScriptRefused if a different feed has one of the keys."""
+    """Return the keys of the feeds to deploy. Raise ScriptRefused if a key already belongs to a different feed."""
     return [key for key, each in asked.items() if not _is_deployed(facts, key, each)]
 
 
@@ -112,7 +112,7 @@ def require_long_windows(asked: Mapping[str, FeedRequest]) -> None:
 
 
 def feed_of(session: DeploySession, facts: Deployment, key: str, asked: FeedRequest) -> PoolFeed:
-    """Return a feed's entry for the deployment file, with the present supply and liquidity but without an address."""
+    """Return a feed's entry for the deployment file, with the current supply and liquidity but without an address."""
     token = Contract(asked.token, TOKEN)
     pools = tuple(
         PoolSource(
@@ -204,7 +204,8 @@ def deploy(sender: Any, project: Any, feed: PoolFeed) -> ContractInfo:
 
 
 def constructor_arguments(recorded: Mapping[str, Any]) -> list[Any]:
-    """Return the recorded constructor's arguments. The file has numbers as text if they are too large for JSON."""
+    """Return the constructor's arguments from a recorded configuration, which stores numbers that are too large for
+    JSON as text."""
     config = recorded["config"]
     numbers = [int(each) for each in config["referenceLiquidity"]]
     return [tuple({**config, "supply": int(config["supply"]), "referenceLiquidity": numbers}.values())]
@@ -228,6 +229,6 @@ def with_feed(facts: Deployment, feed: PoolFeed, made: ContractInfo) -> Deployme
 
 
 def record_latest_reading(session: DeploySession, project: Any, address: str) -> None:
-    """Record a feed's newest reading, as anyone may, because the Safe can only allow a feed that has one."""
+    """Record a feed's newest reading, because the Safe can only allow a feed that has one. Any account may record it."""
     feed, now = project.PoolFeed.at(address), int(session.provider.get_block("latest").timestamp)
     feed.record([grid_time(now - 1, int(feed.step()))], sender=session.sender)

@@ -1,6 +1,6 @@
-"""Creates a Safe with the published Safe package, and executes or prints its transactions. The local stack signs with
-the owners' known keys and executes. On a live network the owners sign in their own wallets; `payload` prints what they
-have to approve."""
+"""Creates a Safe with the published Safe package, and executes or prints its transactions. On a local stack the owners'
+keys are known, so the transactions are signed and executed. On a live network the owners sign in their own wallets, and
+`payload` prints what they have to approve."""
 
 from __future__ import annotations
 

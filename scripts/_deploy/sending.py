@@ -32,7 +32,8 @@ from scripts._deploy.session import DeploySession, ScriptRefused
 
 
 class Journal:
-    """A file with a deployment's header and each transaction before it is sent, deleted when all is recorded."""
+    """A file that stores a deployment's header, and each transaction before it is sent. It is deleted when the
+    deployment is recorded."""
 
     def __init__(self, target: Path) -> None:
         self.path = target.with_name(f"{target.name}.unfinished")
@@ -75,7 +76,7 @@ class Journal:
             )
 
     def sent(self, nonce: int) -> dict[str, bytes]:
-        """Return the transactions that were signed with this nonce, by hash, the latest last."""
+        """Return the transactions that were signed with this nonce, by hash, in the order of signing."""
         return dict(self._sent.get(nonce, {}))
 
     def store(self, nonce: int, what: str, digest: str, raw: bytes) -> None:
@@ -126,8 +127,8 @@ def create_address(deployer: str, nonce: int) -> str:
 
 
 class Transactions:
-    """A deployment's transactions in order. `self[name]` is the future address of a contract in `roles`, which come
-    first."""
+    """A deployment's transactions in order. The contracts in `roles` come first, and `self[name]` is the address that
+    such a contract will have."""
 
     def __init__(self, deployer: str, first_nonce: int, project: Any, roles: Mapping[str, str]) -> None:
         self.deployer = deployer
@@ -199,7 +200,7 @@ class Sending:
             )
 
     def execute(self, journal: Journal) -> dict[str, ContractInfo]:
-        """Send the transactions that are not mined yet, one after the other. Return the created contracts by name."""
+        """Send the transactions that are not mined yet, one by one. Return the created contracts by name."""
         contracts: dict[str, ContractInfo] = {}
         for nonce, step in enumerate(self.steps, self.first_nonce):
             receipt = self._ensure_mined(journal, nonce, step)

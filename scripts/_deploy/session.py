@@ -54,8 +54,8 @@ class DeploySession:
         click.echo(f"{what} on chain {self.chain_id} as {self.address}: {mode}")
 
     def confirm(self) -> bool:
-        """Return whether to send. If the money is real, first ask for confirmation and unlock the account, each
-        once."""
+        """Return whether to send. Before the first transactions that cost real money, ask for confirmation and unlock
+        the account."""
         if self.send and not self.local and not self._confirmed:
             click.confirm("Send these transactions?", abort=True)
             unlock(self.sender)
@@ -66,7 +66,7 @@ class DeploySession:
         return self.provider.make_request(method, list(params))
 
     def read(self, call: Call) -> Any:
-        """Call a view at the newest block from the account. Return its decoded result."""
+        """Call a view from the account at the newest block. Return the decoded result."""
         asked = {**call.parameters(), "from": self.address}
         return call.function.decode(bytes_of(str(self.ask("eth_call", asked, "latest"))))
 
@@ -74,7 +74,7 @@ class DeploySession:
         return int(self.ask("eth_getTransactionCount", self.address, "latest"), 16)
 
     def signed(self, to: str | None, data: bytes, nonce: int) -> bytes:
-        """Return a signed transaction of the account, with gas and present fees. It is ready to send."""
+        """Return a transaction signed by the account and ready to send, with a gas limit and current fees."""
         receiver = {} if to is None else {"receiver": to}
         made = self.provider.network.ecosystem.create_transaction(
             sender=self.address, data=data, nonce=nonce, chain_id=self.chain_id, **receiver
@@ -110,8 +110,8 @@ def unlock(sender: Any) -> None:
 
 
 def is_local(provider: Any) -> bool:
-    """Return whether the node is a development node by its client name, which anvil keeps even on forks of live
-    chains."""
+    """Return whether the node is a development node, judging by its client name, which anvil keeps even on forks of
+    live chains."""
     return any(name in str(provider.client_version).lower() for name in LOCAL_CLIENTS)
 
 
@@ -158,7 +158,8 @@ class Script:
 
 
 def _revert_data(error: BaseException | None) -> bytes | None:
-    """Return a view's revert data from the node's message. ape itself keeps only the arguments of a library's error."""
+    """Return a view's revert data from the node's message, because ape drops the selector of an error that a library
+    defines."""
     while error is not None:
         custom_error = re.search(r"custom error 0x([0-9a-f]{8}): ?([0-9a-f]*)", str(error), re.IGNORECASE)
         if custom_error is not None:
@@ -181,7 +182,7 @@ def _revert_reason(error: Exception) -> str | None:
 
 
 def readable_errors(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Turn reverts and errors of our checks into one sentence, and exit with 1."""
+    """Print reverts and errors of our checks as one sentence, and exit with 1."""
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:

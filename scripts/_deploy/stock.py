@@ -38,9 +38,9 @@ AGGREGATOR = "0x245a7bfc"  # aggregator(), of a Chainlink proxy
 
 
 def is_svr_aggregator(proxy: str, aggregator_code: bytes) -> bool:
-    """Return whether the proxy is an SVR proxy. An SVR proxy publishes each round some seconds after it was written. A
-    dual aggregator serves two proxies. No view returns the address of the SVR proxy, but that address is an immutable
-    and so part of the aggregator's code."""
+    """Return whether this proxy is the aggregator's SVR proxy, which shows each round some seconds after it was
+    written. A dual aggregator serves a standard proxy and an SVR proxy. No view returns the SVR proxy's address, but
+    that address is an immutable and therefore part of the aggregator's code."""
     return bytes(HexBytes(proxy)) in aggregator_code
 
 

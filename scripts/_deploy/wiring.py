@@ -1,6 +1,6 @@
-"""Checks a deployment against its file by reading the contracts. It checks the contracts' references to each other,
-bounds, every feed's numbers, owners, and roles. According to the contracts' logs, exactly the accounts of the file must
-have the roles, so a deployer who kept a role is found."""
+"""Checks a deployment against its file by reading the contracts: their references to each other, bounds, every feed's
+numbers, owners, and roles. The contracts' logs must give the roles to exactly the accounts in the file, so a deployer
+who kept a role is found."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ OWNED = ("MarketLister", "SettlementWallet", "AgentLister", "Pauser")
 
 @dataclass(frozen=True)
 class Finding:
-    """The result of one check. If `open`, a step is still to be done, and `what` names it."""
+    """The result of one check. If `open`, a step remains to be done, and `what` names that step."""
 
     ok: bool
     what: str
@@ -88,8 +88,7 @@ class _Chain:
         return {name: at for name, at in self.file.operator_wallets.items() if name.split(" ")[0] == word}
 
     def allowed(self, name: str, event: str, subject: str, *topics: bytes) -> set[str]:
-        """Return the accounts or feeds that their last log allows. `subject` is the field of the event that names
-        them."""
+        """Return the accounts or feeds whose latest log allows them. `subject` is the event field that names them."""
         layout = next(each for each in EVENTS[name].values() if each.name == event)
         last: dict[str, bool] = {}
         for log in self.logs(name, [hex_of(each) for each in (layout.topic, *topics)]):

@@ -1,6 +1,6 @@
 """`vpm feed record [FEED] [--since TIME]`: records readings of pool feeds with any key. The feeds come from the
-deployment file; the markets that wait for readings and the recorded readings come from a node. A reading is the same
-for every sender, so the sender need not be trusted; recording only costs gas."""
+deployment file. A node tells which readings the markets wait for, and which are already recorded. A reading is the same
+whoever sends it, so the sender need not be trusted; recording only costs gas."""
 
 from __future__ import annotations
 
@@ -110,8 +110,8 @@ def parse_since(text: str, now: int) -> int:
 
 
 async def find_due(chain: PinnedChain, feed: PoolFeed, since: int | None) -> list[int]:
-    """Return the times of the readings to record, oldest first. These are the readings that markets wait for and, with
-    `since`, all readings since then. Readings that are already recorded or no longer available are left out."""
+    """Return the times of the readings to record, oldest first: those that markets wait for and, with `since`, all
+    since then. Readings that are already recorded or no longer available are left out."""
     contract, now = Contract(feed.address, abi("PoolFeed")), chain.head.timestamp
     oldest = await chain.read(contract.call("oldestTellable"))
     needs = await _market_needs(chain, feed)
@@ -156,7 +156,8 @@ async def _record(chain: PinnedChain, feed: PoolFeed, due: list[int], account: L
 
 
 async def send(client: ChainClient, chain_id: int, account: LocalAccount, call: Call) -> tuple[str, int, int]:
-    """Send a call. Return its transaction, gas and cost in wei; raise RpcError or CannotRecord if it fails."""
+    """Send a call. Return its transaction, the gas used and the cost in wei; raise RpcError or CannotRecord if it
+    fails."""
     request: TxParams = {"from": account.address, "to": checksum(call.to), "data": call.data}
     try:
         needed = await client.eth.estimate_gas(request)

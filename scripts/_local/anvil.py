@@ -27,9 +27,9 @@ MNEMONIC: Final = "test test test test test test test test test test test junk"
 class AnvilOptions:
     """A local chain's options.
 
-    block_time_seconds: the interval of blocks; mining by interval is the reliable mode under load. If it is None, only
-    `evm_mine` makes blocks with `mine_on_demand`. Without `mine_on_demand` each transaction makes a block, which is for
-    light tests only.
+    block_time_seconds: the interval between blocks. Only mining by interval is reliable under load. mine_on_demand:
+    without an interval, mine only on `evm_mine`. With neither option, each transaction is mined at once in its own
+    block, which suits light tests only.
     """
 
     chain_id: int

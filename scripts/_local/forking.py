@@ -1,11 +1,11 @@
 """A fork server: starts our programs by forking a process that has already imported their modules. Importing a daemon
-takes two seconds of processor time and a hundred megabytes, most of them the same for all daemons; ape takes four
-seconds.
+takes two seconds of processor time and a hundred megabytes, most of it for modules that all daemons share; importing
+ape takes four seconds.
 
-`python -m scripts._local.forking ARGUMENTS` reads requests from the socket on its standard input, each with the three
-standard files of a program, and returns the program's pid. The requesting process adopts the forked program and signals
-it like any other child. The server itself runs no program. This needs Linux; elsewhere each program is a new
-interpreter.
+`python -m scripts._local.forking ARGUMENTS` reads requests from the socket on its standard input. Each request carries
+the three standard files of a program, and the response is the program's pid. The requesting process adopts the forked
+program and signals it like any other child. The server itself runs no program. This needs Linux; elsewhere each program
+is a new interpreter.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ READ_AT_STARTUP = ("PYTHON", "LD_", "TZ", "LC_", "LANG")
 
 
 class ForkServer:
-    """A process that imports programs' modules and forks the programs. It imports all modules in advance (`eager`), or
-    each program's on the first request.
+    """A process that imports programs' modules and forks the programs. If `eager`, it imports all modules in advance,
+    otherwise each program's modules at the first request for that program.
 
     imports: the modules to import, by program. env: the server's environment, by default this process's.
     """
@@ -84,7 +84,7 @@ class ForkServer:
         raise RuntimeError(f"the fork server of {argv[2]} has ended (exit code {self._server.poll()})")
 
     def close(self) -> None:
-        """Stop the server. The programs that it forked go on."""
+        """Stop the server. The programs that it forked keep running."""
         self._socket.close()
         self._server.kill()  # it may still be importing
         self._server.wait()
@@ -162,9 +162,8 @@ def close_servers() -> None:
 
 
 def die_with_parent(number: int = signal.SIGKILL) -> Callable[[], None] | None:
-    """Return a preexec function that makes the kernel signal the child when this process dies, however it dies. This
-    works on Linux only, and the result is None elsewhere. Call it in the main thread: the signal is sent when the
-    calling thread ends."""
+    """Return a preexec function that makes the kernel signal the child when this process dies, however it dies. Return
+    None except on Linux. Call this in the main thread: the signal is sent when the calling thread ends."""
     if not sys.platform.startswith("linux"):
         return None
     libc = ctypes.CDLL(None, use_errno=True)

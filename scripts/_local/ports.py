@@ -23,7 +23,7 @@ _claims: dict[int, socket.socket] = {}
 
 def free_port(preferred: int | None = None) -> int:
     """Return an unused port of 127.0.0.1. The preferred port is returned if it is free, so that a restarted program
-    keeps its address. The port stays claimed until this process ends. Otherwise another caller could get the port
+    keeps its address. The port stays claimed until this process ends. Otherwise another caller could get the same port
     before a program listens on it, and mistake that program for its own."""
     if preferred is not None and _bindable(preferred) and (preferred in _claims or _claim(preferred)):
         return preferred
@@ -48,7 +48,7 @@ def answers(url: str, timeout_seconds: float) -> bool:
 
 
 def _candidates() -> Iterator[int]:
-    """Yield ports below the range from which outgoing connections take theirs."""
+    """Yield ports below the range that the system uses for outgoing connections."""
     try:
         end = int(_EPHEMERAL_RANGE.read_text().split()[0])
     except (OSError, ValueError):

@@ -1,7 +1,7 @@
 """An embedded PostgreSQL from the packaged build. It listens on 127.0.0.1 only and has a random password. PostgreSQL
 refuses to run as root, so for root it runs as the unprivileged user 65534, who must be able to reach the binaries and
-the data. If the checkout is closed to others (say under /root, mode 700), the binaries are copied to a private folder
-under the system's temporary directory, and the data is kept there; `PostgresServer.note` says so."""
+the data. If the checkout is closed to other users (say under /root, mode 700), the binaries and the data are kept in a
+private folder under the system's temporary directory, and `PostgresServer.note` says so."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ UNSAFE_BUT_FAST: Mapping[str, str] = {"fsync": "off", "synchronous_commit": "off
 
 @dataclass(frozen=True, slots=True)
 class PostgresServer:
-    """An initialised data folder and the plan that runs a server on it. `note` tells the user about a moved folder."""
+    """An initialised data folder and the plan that runs a server on it. `note` tells the user if the data is elsewhere."""
 
     plan: SpawnPlan
     data_dir: Path
@@ -156,7 +156,8 @@ def _private_dir(state_dir: Path) -> Path:
 
 
 def private_path(state_dir: Path) -> Path:
-    """Return the private data folder of a state folder that has a mark. `state_dir` must be an absolute path."""
+    """Return the private temporary folder of a state folder, whose mark file must exist. `state_dir` must be an
+    absolute path."""
     name = hashlib.sha256(f"{state_dir} {(state_dir / MARK).read_text()}".encode()).hexdigest()[:16]
     return Path(tempfile.gettempdir()) / f"vpm-postgres-{name}"
 

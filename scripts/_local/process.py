@@ -29,10 +29,10 @@ READY_SECONDS = 120.0  # all parts of a stack start at once, possibly on a busy 
 class SpawnPlan:
     """How to run one program.
 
-    env: the program's whole environment. user: the numeric uid and gid to run as, or None for this process's user.
-    stop_signal: the signal that asks the program to shut down; `stop_seconds` later it is killed. orphan_signal: the
-    signal that the program gets when this process ends. cwd: the working folder, which is always set because an
-    unprivileged user may not be able to enter ours. scratch: a folder that is removed with the program.
+    env: the program's complete environment. user: the numeric uid and gid to run as, or None for this process's user.
+    stop_signal: the signal that asks the program to shut down; it is killed `stop_seconds` later. orphan_signal: the
+    signal that the program gets when this process ends. cwd: the working folder, which must be given because an
+    unprivileged user may not be able to enter ours. scratch: a folder that is removed when the program has ended.
     """
 
     name: str
@@ -51,7 +51,7 @@ Program: TypeAlias = subprocess.Popen[bytes] | ForkedProcess
 
 @dataclass(slots=True)
 class RunningProcess:
-    """A program that leads its own session. `log_path` has its output."""
+    """A running program that leads its own session. `log_path` has its output."""
 
     plan: SpawnPlan
     program: Program
@@ -89,7 +89,7 @@ class RunningProcess:
         self.kill()
 
     def request_stop(self) -> None:
-        """Ask the program to stop, once, without waiting."""
+        """Ask the program to stop, without waiting. Further calls do nothing."""
         if not self.stop_requested:
             self.stop_requested = True
             self.program.send_signal(self.plan.stop_signal)
@@ -135,7 +135,7 @@ def spawn(
     orphan_signal: int = signal.SIGKILL,
 ) -> Program:
     """Start a program in its own session, so that a Ctrl-C in the terminal reaches only this process. `files` are the
-    program's standard input, output and error. A fork server forks the program if that does the same."""
+    program's standard input, output and error. A fork server starts the program if a fork has the same effect."""
     server = next((each for each in forking.servers if user is None and each.can_fork(argv, env, cwd)), None)
     if server is not None:
         return server.fork(argv, env, files, orphan_signal)
@@ -193,7 +193,7 @@ class Supervisor:
         return [each.plan.name for each in self._running]
 
     async def start(self, plan: SpawnPlan, answers: Callable[[], bool] | None = None) -> None:
-        """Start a part and wait until it is ready. Raise ProcessError if the part exits first."""
+        """Start a part of the stack and wait until it is ready. Raise ProcessError if the part exits first."""
         running = self._begin(plan)
         if answers is not None:
             await asyncio.to_thread(wait_until, answers, running, READY_SECONDS, plan.name)

@@ -166,7 +166,7 @@ def prepare() -> None:
 
 
 def environment() -> dict[str, str]:
-    """Return a prover's environment: its programs and ours on PATH, and a home folder for its caches."""
+    """Return a prover's environment: its own programs and ours on PATH, and a home folder for its caches."""
     home = BUILD / "home"
     home.mkdir(parents=True, exist_ok=True)
     inherited = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}

@@ -118,7 +118,7 @@ def place_weth(node: LocalNode) -> None:
 
 
 def build(node: LocalNode, usdc: str) -> AgentPools:
-    """Deploy tokens, exchange and pools with liquidity at the walks' first values. The chain must automine."""
+    """Deploy tokens, exchange and pools, with liquidity at the random walk's first values. The chain must automine."""
     who = trader(node)
     _fund_trader(who, usdc)
     code = creation_code("LocalAgentToken")
@@ -205,7 +205,7 @@ def _open_pool(
 
 
 class Walk:
-    """The random walk of the pools' prices. It makes the swap that moves each pool to the walk's next value."""
+    """The random walk of the pools' prices. It makes the swaps that move each pool to the walk's next value."""
 
     def __init__(self, who: Actor, pools: AgentPools) -> None:
         self.who, self.pools = who, pools
@@ -214,11 +214,11 @@ class Walk:
         self._last: dict[str, int] = {}
 
     def value(self, pool: LocalPool) -> int:
-        """Return a pool's present value with 8 decimals: a market cap, or ether's price."""
+        """Return a pool's current value with 8 decimals: a market cap, or ether's price."""
         return pool.value(self._sqrt_price(pool), self._ether() if pool is not self.pools.weth else ONE)
 
     def calls(self, now: int) -> list[Call]:
-        """Return the swaps of one step, ether's first, without those too small to move a price."""
+        """Return the swaps of one step, ether's first. Swaps too small to move a price are left out."""
         ether = self.pools.weth
         was = self.value(ether)
         to = was + (self._step(ether, was, now) - was) // ETH_DAMPING
@@ -256,7 +256,7 @@ class Walk:
 
 def make_history(node: LocalNode, pools: AgentPools, until: int | None, every: int) -> None:
     """Mine a block of swaps every `every` seconds from the chain's last block up to `until`, or up to now. anvil's
-    clock continues from the last timestamp that it got, so after a history up to now it shows the real time."""
+    clock continues from the last timestamp that it was given, so after a history up to now it shows the real time."""
     walk = Walk(trader(node), pools)
     node.ask("anvil_impersonateAccount", walk.who.address)
     begin = int(node.ask("eth_getBlockByNumber", "latest", False)["timestamp"], 16)

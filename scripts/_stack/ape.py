@@ -38,8 +38,8 @@ class Ape:
         self._env = env
 
     async def run(self, arguments: Sequence[str], env: Mapping[str, str] | None = None) -> str:
-        """Run an ape command and return its output, or raise StackError with its end. `env` has additional
-        variables."""
+        """Run an ape command and return its output, or raise StackError with the end of the output. `env` has
+        additional variables."""
         with tempfile.TemporaryFile() as nothing, tempfile.TemporaryFile() as output:
             files = (nothing, output, output)
             command = await asyncio.to_thread(spawn, (*COMMAND, *arguments), {**self._env, **(env or {})}, files)

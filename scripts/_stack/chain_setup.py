@@ -1,7 +1,7 @@
 """Prepares a fresh local chain or fork for our contracts: funded wallets, first prices, and the contracts that live
-chains have before ours (tokens, feeds, stock tokens and the Safe contracts). Each placed contract has its address on
-the live chain, so that EIP-712 domains and clients work unchanged. Its code is set with `anvil_setCode`, which suffices
-because it has no constructor and no immutables."""
+chains have before ours (tokens, feeds, stock tokens and the Safe contracts). Each is placed at its address on the live
+chain, so that EIP-712 domains and clients work unchanged. `anvil_setCode` suffices to place them, because they have no
+constructor and no immutables."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def safe_contracts() -> list[PlacedContract]:
 
 
 def usdc_contracts(token: str) -> list[PlacedContract]:
-    """Return USDC behind a proxy, with its name in storage, so that gas costs are those of the real one."""
+    """Return USDC behind a proxy, with its name in storage, so that calls cost as much gas as on the real USDC."""
     name = b"USD Coin"
     stored = int.from_bytes(name.ljust(31, b"\0") + bytes([2 * len(name)]))  # a short string in one slot
     storage = {

@@ -54,8 +54,8 @@ HISTORY_SWAP_SECONDS = 120  # between the trader's swaps in the history
 
 
 async def deploy_all(chains: Sequence[LocalChain], state: State, started: Ape) -> None:
-    """Deploy to the chains that lack the contracts, and write a summary for `vpm up`. A chain that was killed before it
-    was saved lost its contracts and gets them again."""
+    """Deploy to the chains that lack the contracts, and write a summary for `vpm up`. A chain that was killed before
+    its state was saved has lost its contracts and gets them again."""
     await compile_all()
     missing = [chain for chain in chains if not _is_deployed(chain, state)]
     if missing:
@@ -65,7 +65,8 @@ async def deploy_all(chains: Sequence[LocalChain], state: State, started: Ape) -
 
 
 async def _deploy_chain(chain: LocalChain, state: State, started: Ape) -> None:
-    """Deploy the contracts to one chain and save it. ape serves one chain at a time; the rest is concurrent."""
+    """Deploy the contracts to one chain and save it. Only one chain at a time can use ape; the other steps are
+    concurrent."""
     file = state.deployment(chain.name)
     for old in (file, Journal(file).path):  # left by a start that was stopped during a deployment
         old.unlink(missing_ok=True)
@@ -78,13 +79,13 @@ async def _deploy_chain(chain: LocalChain, state: State, started: Ape) -> None:
 
 def _save(chain: LocalChain, state: State) -> None:
     """Save a chain before its contracts are indexed. anvil itself saves only every half minute: if the stack were
-    killed before, the chain would lose its contracts while the database still had them."""
+    killed earlier, the chain would lose its contracts while the database still had them."""
     dump = gzip.decompress(bytes_of(ask(chain.url, "anvil_dumpState", timeout_seconds=60)))
     write_atomically(state.chain(chain.name), dump)
 
 
 def _summary(chains: Sequence[LocalChain], state: State) -> dict[str, Any]:
-    """Return addresses by name, public wallets, and keys by setting, for `vpm up`."""
+    """Return what `vpm up` shows and passes on: addresses by name, public wallets, and keys by setting."""
     return {
         "addresses": {each.name: _addresses(load_deployment(state.deployment(each.name))) for each in chains},
         "dev_wallets": [{"address": w.address, "private_key": w.private_key} for w in wallets.DEV],
@@ -131,8 +132,8 @@ def _is_deployed(chain: LocalChain, state: State) -> bool:
 
 
 def _is_allowed(chain: LocalChain, record: Deployment, source: AgentFeed) -> bool:
-    """Return whether a feed was ever allowed, which is the last step of a deployment. Its numbers stay if it is
-    dropped."""
+    """Return whether a feed was ever allowed, which is the last step of a deployment. The lister keeps the numbers of a
+    dropped feed, so that the feed still counts as allowed."""
     lister = Contract(record.contract("AgentLister").address, abi("AgentLister"))
     call = lister.call("feed", source.address)
     answer = ask(chain.url, "eth_call", call.parameters(), "latest")
@@ -165,7 +166,7 @@ def _prepare_chain(chain: LocalChain, state: State) -> None:
 
 
 def _place_pools(node: LocalNode, usdc: str, state: State, until: int | None) -> None:
-    """Deploy the agents' tokens and pools with a history of swaps, and write the request for their feeds."""
+    """Deploy the agents' tokens and pools with a history of swaps, and write the request file for their feeds."""
     if state.pools.exists() and agent_pools.exist(node, AgentPools.load(state.pools)):
         return  # an earlier start got this far
     with _automining(node):
@@ -212,7 +213,8 @@ async def _deploy(chain: LocalChain, state: State, started: Ape) -> None:
 
 @contextmanager
 def _automining(node: LocalNode) -> Iterator[None]:
-    """Mine a block for each transaction in this context, and afterwards one a second again if it was so before."""
+    """Mine a block for each transaction in this context. Afterwards mine one a second again, unless the node automined
+    before."""
     automined_before = node.ask("anvil_getAutomine")
     node.ask("evm_setAutomine", True)
     finished = Event()

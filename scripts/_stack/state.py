@@ -107,7 +107,7 @@ class State:
         write_json(self._remembered, {**self.remembered(), **values})
 
     def port(self, of: str) -> int:
-        """Return a part's former port if that port is free, otherwise a new one."""
+        """Return the port that a part had before if that port is free, otherwise a new one."""
         remembered = self.remembered().get(f"{of}_port")
         port = free_port(int(remembered) if remembered else None)
         self.remember(**{f"{of}_port": str(port)})

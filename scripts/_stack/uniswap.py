@@ -139,8 +139,8 @@ class Exchange:
 
 
 def grow_cardinality(who: Actor, pool: str, cardinality: int) -> None:
-    """Set a pool's next cardinality without writing the slots, because anvil visits every written slot for each
-    block."""
+    """Set a pool's next cardinality without initialising the new slots, because anvil visits every written slot for
+    each block."""
     word = int(who.node.ask("eth_getStorageAt", pool, "0x0", "latest"), 16)
     wider = word & ~(0xFFFF << _NEXT_CARDINALITY_BIT) | cardinality << _NEXT_CARDINALITY_BIT
     who.node.ask("anvil_setStorageAt", pool, f"0x{0:064x}", f"0x{wider:064x}")

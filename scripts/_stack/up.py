@@ -85,7 +85,7 @@ def _check_options(options: Options) -> None:
 
 
 async def _start_database(state: State, supervisor: Supervisor) -> tuple[str, str]:
-    """Start a database if none is configured. Return its URL, and a note for the user or an empty string."""
+    """Start a database if none is configured. Return its URL, and a note for the user, which may be empty."""
     given = os.environ.get("DATABASE_URL")
     if given:
         return given, ""
@@ -136,7 +136,7 @@ async def _chains(options: Options, state: State, supervisor: Supervisor) -> dic
 
 
 def _ready_files(options: Options, state: State) -> list[Path]:
-    """Return the ready files to write: the state folder's, where other commands find it, and the user's."""
+    """Return the ready files to write: the one in the state folder, where other commands find it, and the user's."""
     return [state.ready, *([options.ready_file] if options.ready_file else [])]
 
 

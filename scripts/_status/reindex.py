@@ -1,6 +1,6 @@
 """`vpm reindex CHAIN`: deletes one chain's index, so that the indexer reads the chain again. Use it for a chain that
-replaced final blocks: an indexer never reverts those. The command only deletes the index; the tournament, webhooks,
-events and the outbox stay. It refuses to run while an indexer leads the chain."""
+replaced final blocks, which an indexer never reverts. The command only deletes the index; the tournament, webhooks,
+events and the outbox stay. It refuses to run while an indexer follows the chain."""
 
 from __future__ import annotations
 

@@ -61,7 +61,8 @@ def _info(extensions: Any) -> dict[str, Any] | None:
 def _signed(
     chain: PinnedChain, info: dict[str, Any], statement: Any, primary: str, findings: Findings
 ) -> dict[str, Any] | None:
-    """Return the payload if the attester signed it or, if none is known, the document's signer."""
+    """Return the statement's payload, or None if it cannot be read. Check that the attester signed it or, if no
+    attester is known, the signer that the document names."""
     what = f"the {primary.lower()}'s signature"
     if not isinstance(statement, dict) or not isinstance(statement.get("payload"), dict):
         findings.check(what, False, "extensions.offer-receipt", "there is no payload")

@@ -116,7 +116,7 @@ class PinnedChain:
         return await self.read(self.contract(name).call(function, *arguments)), f"{name}.{function}({written})"
 
     async def logs_in(self, tx: Any, name: str, *events: str) -> list[DecodedLog]:
-        """Return one contract's logs in a transaction, or none if it is not mined at the pinned block."""
+        """Return one contract's logs in a transaction; none if the transaction is not mined at the pinned block."""
         receipt = await self.receipt(tx)
         return [] if receipt is None else decode_logs(receipt.logs, *self._source(name, events))
 

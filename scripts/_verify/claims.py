@@ -1,4 +1,4 @@
-"""The checked claims. Each has a verdict, and the call that shows it."""
+"""The checked claims. Each has a verdict and names the call that proves the verdict."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class ClaimVerdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A checked statement. `shown_by` is the call, log or arithmetic that shows the actual value."""
+    """A checked statement. `shown_by` is the call, log or arithmetic that gives the actual value."""
 
     what: str
     verdict: ClaimVerdict
@@ -33,8 +33,8 @@ class NotCheckable(VpmError):
 
 @dataclass
 class Findings:
-    """The claims in the order of their checks, from values of any type. `of` begins each sentence, `source` is the
-    default of `shown_by`."""
+    """The claims in the order of their checks. Stated values may have any type. `of` begins each sentence, and `source`
+    is the default of `shown_by`."""
 
     claims: list[Claim] = field(default_factory=list)
     of: str = ""
@@ -51,7 +51,7 @@ class Findings:
         self._add(what, ClaimVerdict.UNKNOWN, shown_by, why)
 
     def same(self, what: str, stated: Any, actual: Any, shown_by: str = "") -> bool:
-        """Compare a stated value and its type with the actual ones: True is not 1 here."""
+        """Compare a stated value with the actual one. A boolean never equals a number."""
         equal = stated == actual and isinstance(stated, bool) == isinstance(actual, bool)
         return self.check(what, equal, shown_by, _comparison(stated, actual, equal))
 
@@ -60,7 +60,7 @@ class Findings:
         return self.check(what, equal, shown_by, _comparison(stated, actual, equal))
 
     def integer(self, what: str, stated: Any, actual: int | None, shown_by: str = "") -> bool:
-        """Compare a stated number with the actual one. On the stock surface the number may be a text."""
+        """Compare a stated number with the actual one. Documents about stock markets may state it as text."""
         equal = actual is not None and integer_or_none(stated) == actual
         return self.check(what, equal, shown_by, _comparison(stated, actual, equal))
 

@@ -45,7 +45,7 @@ class PoolWindow:
 
     @property
     def ticks(self) -> int:
-        """Return the sum of the tick over the window's seconds. The cumulative values may have wrapped around."""
+        """Return the sum of the ticks over the window's seconds. The cumulative values may have wrapped around."""
         return wrapped(self.end_cumulative - self.start_cumulative, 56)
 
 

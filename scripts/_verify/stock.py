@@ -91,7 +91,7 @@ async def read_market(chain: PinnedChain, market_id: int, at: int | None = None)
 
 
 def fold_into(market: StockMarket, logs: list[DecodedLog]) -> None:
-    """Apply one market's logs in chain order. The fold ends at the first log that contradicts it."""
+    """Apply one market's logs in chain order. The computed state stops changing at the first log that contradicts it."""
     for one in logs:
         if isinstance(one.event, ev.Entered):
             market.entries[one.event.position_id] = one
@@ -178,7 +178,7 @@ async def check_settlement(chain: PinnedChain, market: StockMarket, findings: Fi
 async def _check_interruption(
     chain: PinnedChain, registered: ev.SpecRegistered, reason: int, strike: Round, final: Round, findings: Findings
 ) -> None:
-    """Check with the resolver that a pause, split or outage over the two rounds voided the market."""
+    """Check with the resolver that the market was voided because of a pause, split or outage at its two rounds."""
     what, stock = "the reason why its rounds decided nothing", checksum(registered.stock_token)
     if reason == StockReason.OUTAGE:
         why = "the resolver read the uptime feed in that block"
@@ -264,7 +264,7 @@ async def check_position_of(
     chain: PinnedChain, market: StockMarket, stated: dict[str, Any], findings: Findings, *, exact: bool
 ) -> None:
     """Check a position. If `exact`, the document is for block `market.at`. Otherwise it is for an unknown earlier
-    block: final values must be equal, and values that only grow may be lower."""
+    block: final values must be equal, but values that only grow may be lower."""
     position_id = integer_or_none(stated.get("id"))
     if position_id not in market.entries:
         findings.check(f"position {stated.get('id')} exists", False, f"VestedMarkets.Entered of market {market.id}")

@@ -69,7 +69,7 @@ def launch(argv: list[str]) -> int:
 
 
 def environment() -> dict[str, str]:
-    """Return our commands' environment: our tools first on PATH, without stray Python settings."""
+    """Return the environment for our commands: our tools first on PATH, without stray Python settings."""
     # Without bytecode caches Python compiles hundreds of ape's modules at each start, which takes seconds.
     stray = ("PYTHONHOME", "VIRTUAL_ENV", "PYTHONDONTWRITEBYTECODE")
     env = {k: v for k, v in os.environ.items() if k not in stray}
@@ -107,8 +107,8 @@ def prepare(*, developing: bool = True) -> None:
 
 
 def _virtual_environment(venv: Path, stamp: _Stamp) -> None:
-    """Create an environment, unless there is one of this Python version. It gets its own pip only if the machine's pip
-    cannot install into it, because unpacking pip takes longer than everything else."""
+    """Create an environment, unless there is already one for this Python version. It gets its own pip only if the
+    machine's pip cannot install into it, because unpacking pip takes longer than everything else."""
     if (venv / "bin" / "python").exists() and stamp.same_python():
         return
     stamp.forget()
@@ -151,8 +151,8 @@ _VENV_HINT = "On Debian and Ubuntu: apt install python3-venv."
 
 def _install_locked(python: str, lock: Path, what: str) -> None:
     """Install exactly the packages of a lock into the environment of this Python. Dependencies are not resolved: the
-    lock is complete, and on Python 3.13 has a newer numpy than ape requires. The registry is only used for packages
-    that are not in uv's cache."""
+    lock is complete, and on Python 3.13 its numpy is newer than ape allows. The registry is only used for packages that
+    are not in uv's cache."""
     install = [str(VENV / "bin" / "uv"), "pip", "install", "-q", "--no-deps", "--require-hashes"]
     install += ["--python", python, "-r", str(lock)]
     if subprocess.run([*install, "--offline"], capture_output=True, check=False).returncode != 0:
@@ -166,8 +166,8 @@ def _pip(python: str) -> list[str]:
 
 
 def _system_python() -> str:
-    """Return the machine's Python: the one that runs now or, if that is our environment's, the one that made our
-    environment, which has no pip and may be about to be recreated."""
+    """Return the machine's Python: the one that runs now or, if that belongs to our environment, the one that our
+    environment was made with. Our environment has no pip and may be about to be recreated."""
     in_ours = Path(sys.prefix) == VENV
     return str(getattr(sys, "_base_executable", sys.executable)) if in_ours else sys.executable
 
@@ -237,7 +237,7 @@ def _npm_packages(*, developing: bool) -> None:
 
 
 def _solc() -> None:
-    """Link the compiler as `solc-v<version>` in SOLCX_BINARY_PATH, where py-solc-x, ape and forge expect it."""
+    """Link the compiler as `solc-v<version>` in SOLCX_BINARY_PATH, where py-solc-x, ape and forge look for it."""
     version = json.loads((REPOSITORY / "package.json").read_text())["dependencies"]["solc"]
     home = ENV / "solc"
     home.mkdir(exist_ok=True)

@@ -1,9 +1,9 @@
-"""`./vpm test`: every check of the project, then one summary. A stage passes or fails; in CI (CI=true) one that cannot
-run here fails. docs/decisions/0017 explains ordinary and thorough runs, 0006 why a failed test runs again.
+"""`./vpm test`: runs every check of the project and prints one summary. A stage that cannot run here fails only in CI
+(CI=true). docs/decisions/0017 explains ordinary and thorough runs, 0006 why a failed test runs again.
 
-Three queues run concurrently: one run of pytest for the tests of all chosen stages, a file at a time for each process;
-browser tests; and all other programs one after another at low priority, because tests depend on real time. The output
-of the last two is printed when each of their parts ends.
+Three queues run concurrently. The first is one run of pytest for the tests of all chosen stages, a file at a time for
+each process. The second has the browser tests. The third has all other programs, one after another at low priority,
+because tests depend on real time. The last two queues print the output of each part when that part ends.
 """
 
 from __future__ import annotations
@@ -158,7 +158,7 @@ def _run_paths(paths: Sequence[Path], extra: Sequence[str]) -> int:
 
 
 def _problem_with(path: Path) -> str | None:
-    """Return why a path has no tests to run, or None if it has some. forge itself succeeds if it finds no test."""
+    """Return why a path has no tests to run, or None if it has some. forge itself succeeds even if it finds no test."""
     name = str(path).partition("::")[0]
     place = REPOSITORY / name
     if not place.exists():
@@ -234,14 +234,14 @@ def run_tests(stages: Sequence[Stage], extra: Sequence[str], output: Output) -> 
 
 
 def compile_tests(folders: Sequence[str]) -> None:
-    """Compile the Python modules that the tests import, once in a new checkout. Otherwise every worker would compile
-    them. Import errors are left to the test run."""
+    """Compile the Python modules that the tests import, once in a new checkout, so that not every worker compiles them.
+    Import errors are left to the test run."""
     collect = (sys.executable, "-m", "pytest", "--collect-only", "-q", *folders)
     run(collect, dict(os.environ), subprocess.DEVNULL)
 
 
 def workers(stages: Sequence[Stage]) -> int:
-    """Return the number of test processes: one per core, or more if tests mostly wait for blocks and timeouts."""
+    """Return the number of test processes: one per core, or more if the tests mostly wait for blocks and timeouts."""
     if all(stage.alone for stage in stages):
         return 1  # each has a browser and a whole service: a second process would slow down the other tests
     return 2 * CORES + 1 if any(stage.io_bound for stage in stages) else CORES

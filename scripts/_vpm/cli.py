@@ -60,7 +60,8 @@ def verify(argv: list[str]) -> int:
 def command(
     package: str, *words: str, is_local: Callable[[list[str]], bool] = lambda _argv: False
 ) -> Callable[[list[str]], int]:
-    """Return a command that runs another module, on the local stack if `is_local` and no service is named."""
+    """Return a command that runs another module. If `is_local`, the module uses the local stack unless a service is
+    named."""
 
     def run(argv: list[str]) -> int:
         if is_local(argv):
@@ -88,8 +89,8 @@ def _use_local_stack() -> None:
 
 
 def local_stack(variables: Mapping[str, str], root: Path | None = None) -> dict[str, str] | None:
-    """Return the settings with which a command uses the running local stack. Return None if no stack is ready, if
-    `variables` name another service, or in the image, which has no stack."""
+    """Return the settings with which a command uses the running local stack, or None if no stack is ready or
+    `variables` name another service. The image has no stack."""
     if not IS_CHECKOUT:
         return None
     from core.config import environment

@@ -23,14 +23,16 @@ PROFILE = {"FOUNDRY_PROFILE": "long" if os.environ.get("VPM_TEST_LONG") else "qu
 def forge(
     *arguments: str, output: int | IO[str] | None = subprocess.PIPE, **environment: str
 ) -> subprocess.CompletedProcess[str]:
-    """Run the pinned forge with combined output streams. An `output` is given if it runs alongside tests."""
+    """Run the pinned forge, with standard error joined to its output. Given an `output` file, forge runs at low
+    priority, because tests run at the same time."""
     with_tests = output not in (None, subprocess.PIPE)
     program = [*(NICE if with_tests else ()), str(foundry_binary("forge")), *arguments]
     return run(program, {**os.environ, **PROFILE, **environment}, output)
 
 
 def run(argv: Sequence[str], env: dict[str, str], output: int | IO[str] | None) -> subprocess.CompletedProcess[str]:
-    """Run a program in the checkout that ends with this process, with both its streams in `output` if given."""
+    """Run a program in the checkout; it ends with this process. If `output` is given, it gets both of the program's
+    output streams."""
     error = None if output is None else subprocess.STDOUT
     return subprocess.run(
         argv,

@@ -13,7 +13,8 @@ COMMANDS = dict(zip(_SECTIONS[::3], zip(_SECTIONS[1::3], _SECTIONS[2::3], strict
 
 
 def show_help(argv: list[str]) -> int | None:
-    """Print help if the command line asks for it or is unknown, and return the exit code; None to run the command."""
+    """Print help if the command line asks for it or is not known, and return the exit code. Return None if the command
+    should run."""
     asked, *options = argv or ["--help"]
     if asked in ("-h", "--help", "help"):
         asked, *options = *options[:1], "--help"
