@@ -30,7 +30,7 @@ NAMES = ("api", "cup", "gas", "growth", "index", "relay", "stack", "trade")
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A row of a benchmark's table: our figure, the baseline's figure, and a limit for our figure or for their ratio."""
+    """A row of a benchmark's table: our figure, the baseline's, and a limit for our figure or for their ratio."""
 
     what: str
     ours: float

@@ -42,7 +42,7 @@ def measure(folder: Path, *, quick: bool) -> list[Figure]:
 
 @contextmanager
 def _up(clone: Path, port: int, log: Path) -> Iterator[tuple[int, float]]:
-    """Run `./vpm up`. Yield its process id and the seconds until it had shown its screen and the home page responded."""
+    """Run `./vpm up`. Yield its process id and the seconds until it has shown its screen and the home page responds."""
     argv = (sys.executable, str(clone / "vpm"), "up", "--port", str(port))
     plan = SpawnPlan("vpm up", argv, env=_bare_environment(), cwd=str(clone), stop_seconds=120)
 

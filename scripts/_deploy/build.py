@@ -114,7 +114,7 @@ def is_compiled(sources: str) -> bool:
 
 
 async def compile_all() -> None:
-    """Bring ape's build up to date with the sources. Use the recorded build if it matches them, else run the compiler."""
+    """Bring ape's build up to date with the sources. Use the recorded build if it matches, else run the compiler."""
     sources = sources_hash()
     if is_compiled(sources):
         return

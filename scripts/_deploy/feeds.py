@@ -35,7 +35,8 @@ def drop(lister: Any, source: AgentFeed) -> SafeCall | None:
 
 
 def condemn(lister: Any, source: AgentFeed, safe: str) -> SafeCall | None:
-    """Return the Safe's call that condemns a feed and voids its unsettled markets, or None if it is already condemned."""
+    """Return the Safe's call that condemns a feed and voids its unsettled markets. Return None if the feed is already
+    condemned."""
     if lister.standing(source.address).condemned:
         return None
     lister.condemn.call(source.address, sender=safe)

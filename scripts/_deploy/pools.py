@@ -229,6 +229,6 @@ def with_feed(facts: Deployment, feed: PoolFeed, made: ContractInfo) -> Deployme
 
 
 def record_latest_reading(session: DeploySession, project: Any, address: str) -> None:
-    """Record a feed's newest reading, because the Safe can only allow a feed that has one. Any account may record it."""
+    """Record a feed's newest reading, because the Safe can only allow a feed that has one. Any account may do so."""
     feed, now = project.PoolFeed.at(address), int(session.provider.get_block("latest").timestamp)
     feed.record([grid_time(now - 1, int(feed.step()))], sender=session.sender)

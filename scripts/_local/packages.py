@@ -15,7 +15,7 @@ NODE_MODULES = REPOSITORY / "node_modules"
 
 
 def foundry_binary(tool: str, node_modules: Path = NODE_MODULES) -> Path:
-    """Return the path of anvil, forge or cast: from npm, which has builds only for Linux on x86-64, or else from PATH."""
+    """Return the path of anvil, forge or cast: from npm, which has builds for Linux on x86-64 only, or from PATH."""
     packaged = node_modules / "@foundry-rs" / f"{tool}-linux-amd64" / "bin" / tool
     return packaged if packaged.exists() else _on_path(tool)
 

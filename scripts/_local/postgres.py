@@ -37,7 +37,7 @@ UNSAFE_BUT_FAST: Mapping[str, str] = {"fsync": "off", "synchronous_commit": "off
 
 @dataclass(frozen=True, slots=True)
 class PostgresServer:
-    """An initialised data folder and the plan that runs a server on it. `note` tells the user if the data is elsewhere."""
+    """An initialised data folder and the plan that runs a server on it. `note` tells the user of a moved folder."""
 
     plan: SpawnPlan
     data_dir: Path

@@ -72,7 +72,7 @@ def read(url: str | None) -> Facts:
 
 
 def concerns(facts: Facts) -> Iterator[str]:
-    """Yield a sentence for each problem that needs a person. The alert rules wait longer before they report a problem."""
+    """Yield a sentence for each problem that needs a person. The alert rules wait longer before reporting one."""
     for name in DAEMONS:
         alive = [row for row in facts["daemons"] if row["daemon"] == name and row["silent_seconds"] < 30]
         if not alive:

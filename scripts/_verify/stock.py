@@ -91,7 +91,7 @@ async def read_market(chain: PinnedChain, market_id: int, at: int | None = None)
 
 
 def fold_into(market: StockMarket, logs: list[DecodedLog]) -> None:
-    """Apply one market's logs in chain order. The computed state stops changing at the first log that contradicts it."""
+    """Apply one market's logs in chain order. The computed state stays as it was before the first contradicting log."""
     for one in logs:
         if isinstance(one.event, ev.Entered):
             market.entries[one.event.position_id] = one
