@@ -1,6 +1,6 @@
-"""Code that every daemon shares: configuration, chain client, money, database, logging, health.
+"""Code that all daemons share: configuration, chain client, money, database, logging, health.
 
-The daemons' packages import this one, never the reverse, and communicate with one another through PostgreSQL.
+The daemons import this package, never the reverse. They communicate with one another through PostgreSQL.
 """
 
 import sys

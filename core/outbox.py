@@ -108,11 +108,11 @@ class IntentRequest:
     key: unique forever. Enqueueing the same key again changes nothing.
     group: the group of lanes that may send the transaction.
     kind: a word for metrics and people.
-    replay_safe: whether the contract itself refuses a second landing. If so, the transaction may be sent again before
-        finality after a foreign transaction took its nonce.
+    replay_safe: whether the contract itself refuses the transaction a second time. If so, the transaction may be sent
+        again after a foreign transaction took its nonce, without waiting for finality.
     priority: transactions with a higher priority go first.
-    not_after: the deadline in Unix seconds of the chain's clock. Later the transaction is refused, or cancelled if
-        already sent.
+    not_after: the deadline in Unix seconds of the chain's clock. After it the transaction is refused, or cancelled
+        if already sent.
     depends_on: the id of an intent that must succeed first.
     payer: the wallet whose signature the transaction carries, if any. Reverts count against that wallet.
     """
@@ -156,8 +156,8 @@ class IntentRequest:
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """A stored intent. `block_number` is where it was mined or, for a refused intent, the block at which its call would
-    have reverted, if known."""
+    """A stored intent. `block_number` is the block that mined it or, for a refused intent, the block at which its call
+    would have reverted, if known."""
 
     id: int
     key: str
@@ -400,11 +400,11 @@ class EndedIntent:
 
 
 async def thin_long_ended(connection: Connection, chain_id: int, *, days: int, limit: int) -> list[EndedIntent]:
-    """Delete all but key and outcome of the oldest intents that ended more than `days` days ago. Return these intents,
-    which stay locked until the transaction ends.
+    """Delete everything but the key and outcome of the oldest intents that ended more than `days` days ago. Return
+    these intents, which stay locked until the transaction ends.
 
-    Their rows stay, so that their keys stay taken and their outcomes can be read. `drop` only intents whose key can
-    never be enqueued again.
+    Their rows remain, so that their keys cannot be used again and their outcomes can be read. `drop` only intents whose
+    key can never be enqueued again.
     """
     rows = await connection.fetch_all(
         "UPDATE outbox_intent SET data = '', depends_on = NULL, is_thinned = true WHERE id IN "
@@ -423,8 +423,8 @@ async def thin_long_ended(connection: Connection, chain_id: int, *, days: int, l
 
 
 async def drop(connection: Connection, ids: Sequence[int]) -> int:
-    """Delete thinned intents and return their number. Keep those that others depend on, and the last one of each lane,
-    since a restored lane continues after its nonce."""
+    """Delete thinned intents and return how many were deleted. Intents that others depend on stay, and so does the last
+    intent of each lane, since a restored lane continues after that intent's nonce."""
     cursor = await connection.execute(
         "DELETE FROM outbox_intent i WHERE i.id = ANY(%s) AND i.is_thinned "
         "AND NOT EXISTS (SELECT FROM outbox_intent o WHERE o.depends_on = i.id) "

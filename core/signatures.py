@@ -32,8 +32,8 @@ def with_usual_v(signature: bytes) -> bytes:
 
 
 def recover(digest: bytes, r_s: bytes, parity: int) -> bytes | None:
-    """Return the signer's address, or None if r and s are invalid. libsecp256k1 releases the GIL and takes less than
-    half as long as eth-account."""
+    """Return the signer's address, or None if r and s are invalid. This uses libsecp256k1, which releases the
+    GIL and takes less than half as long as eth-account."""
     try:
         key = PublicKey.from_signature_and_message(r_s + bytes([parity]), digest, hasher=None)
     except ValueError:

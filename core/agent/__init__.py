@@ -1,1 +1,1 @@
-"""Agent markets: the settlement wallet's arithmetic, bet hashes, and the texts about markets."""
+"""Agent markets: the settlement wallet's arithmetic, bet hashes, and the texts that describe markets."""

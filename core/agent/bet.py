@@ -1,4 +1,4 @@
-"""The bet hash: a trade's public id, and the nonce of a payment bound to the bet."""
+"""The bet hash, which is a trade's public id, and the payment nonce that is derived from it."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ class Bet:
 
 
 def market_key(market_id: str) -> bytes:
-    """Return the contract's id of a market."""
+    """Return a market's key in the contract: the hash of its id."""
     return keccak(text=market_id)
 
 
 def idem_hash(idem_key: str) -> bytes:
-    """Return an idempotency key as the contract stores it."""
+    """Return the hash of an idempotency key, which the contract stores instead of the key."""
     return keccak(text=idem_key)
 
 

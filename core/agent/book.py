@@ -54,13 +54,13 @@ def fee_of(amount: int, fee_bps: int) -> int:
 
 
 def amount_for_shares(amount: int, fee_bps: int) -> int:
-    """Return the part of a stake that buys shares: the stake less its fee, which is rounded up here."""
+    """Return the part of a stake that buys shares: the stake less its fee. Here the fee is rounded up."""
     return amount * (BPS - fee_bps) // BPS  # down
 
 
 def shares_for(s: int, weight: int, total: int) -> int:
-    """Return the shares that a net stake `s` buys on an outcome of weight `weight`, where all weights sum to `total`:
-    never more than the exact integral."""
+    """Return the shares that a net stake `s` buys on an outcome of weight `weight`; `total` is the sum of all weights.
+    The result never exceeds the exact integral."""
     ratio = (weight + s) * WAD // weight  # down
     ln = max(0, ln_wad(ratio) - LN_MARGIN)
     return s + (total - weight) * ln // WAD  # down
@@ -68,7 +68,7 @@ def shares_for(s: int, weight: int, total: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Quote:
-    """A quote for a stake. The prices are the outcome's, before and after the stake."""
+    """A quote for a stake, with the outcome's price before and after it."""
 
     amount: int
     fee: int
@@ -80,8 +80,8 @@ class Quote:
 
 @dataclass(frozen=True, slots=True)
 class Book:
-    """The book of one market. Each tuple has one value per outcome: the virtual weight, the stakes less fees (`net`),
-    the shares issued, and `excess`, which is the sum of max(0, shares - net stake) over the outcome's stakes."""
+    """The book of one market. Each tuple has one value per outcome: the virtual weight, the net stake (less fees), the
+    shares issued, and `excess`, which is the sum of max(0, shares - net stake) over the outcome's stakes."""
 
     weights: tuple[int, ...]
     fee_bps: int
@@ -91,7 +91,7 @@ class Book:
 
     @classmethod
     def from_rows(cls, market: Any, outcomes: Sequence[Any]) -> Book:
-        """Read a row of `agent_market` and its outcomes' rows, in order."""
+        """Make a book from a row of `agent_market` and the rows of its outcomes, in order."""
         return cls(
             tuple(int(each) for each in market.weights),
             market.fee_bps,
@@ -102,7 +102,8 @@ class Book:
 
     @classmethod
     def from_row(cls, row: Any) -> Book:
-        """Read a row of `agent_market` joined with its outcomes, whose columns are arrays in their order."""
+        """Make a book from a row of `agent_market` joined with its outcomes. Each outcome column is an array in outcome
+        order."""
         columns = (row.weights, row.net, row.shares, row.excess)
         weights, net, shares, excess = (tuple(map(int, each)) for each in columns)
         return cls(weights, row.fee_bps, net, shares, excess)
@@ -128,8 +129,8 @@ class Book:
         return self.weights[outcome] + self.net[outcome]
 
     def room(self, outcome: int, pot_cap: int) -> int:
-        """Return the largest stake that an outcome still accepts. Each outcome may hold pot_cap / (outcomes - 1), less
-        fees."""
+        """Return the largest stake, fee included, that an outcome still accepts. The net stakes on an outcome may add
+        up to pot_cap / (outcomes - 1)."""
         left = pot_cap // (self.outcomes - 1) - self.net[outcome]  # down: the others together stay under the cap
         return left * BPS // (BPS - self.fee_bps)  # down: one unit more would bring more than what is left
 
@@ -159,12 +160,14 @@ class Book:
         return replace(self, net=tuple(net), shares=tuple(shares), excess=tuple(excess)), got
 
     def pays_alike(self, winner: int) -> bool:
-        """Return whether the pool holds at least a dollar per winning share, so that all are paid alike."""
+        """Return whether the pool holds at least a dollar per winning share. If so, all winning shares are paid the
+        same."""
         return self.net_pool >= self.shares[winner]
 
     def payout(self, winner: int, amount: int, shares: int) -> int:
-        """Return a winning stake's payout, rounded down, unless stakes are refunded. If shares are not paid alike,
-        every winner first gets its net stake, and the losers' money is split by the shares beyond that."""
+        """Return a winning stake's payout, rounded down, in a market whose stakes are not refunded. If winning shares
+        are not all paid the same, each winner first gets its net stake. The losers' money is then split in proportion
+        to the shares that each stake has beyond its net amount."""
         if self.pays_alike(winner):
             return shares * self.net_pool // self.shares[winner]
         net = amount - fee_of(amount, self.fee_bps)
@@ -177,13 +180,14 @@ class Book:
         return winner is None or self.shares[winner] == 0 or self.net[winner] == self.net_pool
 
     def share_payout(self, winner: int | None) -> tuple[int, int] | None:
-        """Return the payout per winning share as the fraction (pool, shares), or None if they are not paid alike."""
+        """Return the payout per winning share as the fraction (pool, shares), or None if stakes are refunded or winning
+        shares are not all paid the same."""
         if winner is None or self.refunds(winner) or not self.pays_alike(winner):
             return None
         return self.net_pool, self.shares[winner]
 
     def owed(self, winner: int | None, outcome: int, amount: int, shares: int) -> int:
-        """Return a stake's payout or refund in a settled market, which is void if `winner` is None."""
+        """Return a stake's payout or refund in a settled market. `winner` is None if the market is void."""
         if winner is None or self.refunds(winner):
             return amount
         return self.payout(winner, amount, shares) if outcome == winner else 0
@@ -253,7 +257,7 @@ class MarketTerms:
 
 def listing_terms(spec: MarketSpec, feed: FeedTerms, bounds: ListingBounds, now: int) -> MarketTerms:
     """Return the terms that `AgentLister.preview` would return at `now`. Raise Unlistable if the contract would refuse
-    the times. Outcomes, bounds, weights and the feed are checked by the contract only."""
+    the times. Only the contract checks outcomes, bounds, weights and the feed."""
     opens_at = max(spec.opens_at, now)
     _check_times(spec, feed, opens_at, now)
     early_from = spec.closes_at + MARGIN + feed.memory if spec.early_resolvable else 0
@@ -276,8 +280,8 @@ def listing_terms(spec: MarketSpec, feed: FeedTerms, bounds: ListingBounds, now:
 
 
 def _since_stakes(spec: MarketSpec, feed: FeedTerms) -> int:
-    """Return the greatest age in seconds at which a reading covers no time when stakes were accepted. A reading on a
-    grid covers time before its own timestamp, so its limit is lower."""
+    """Return the maximum age in seconds of a market's first reading. A reading no older than this covers no time in
+    which stakes were accepted. A reading on a grid also covers time before its own timestamp, so its limit is lower."""
     moment = spec.start_at if spec.kind is MarketKind.DIRECTION else spec.ends_at
     looks_back = feed.memory - feed.step if feed.step else 0
     return moment - spec.closes_at - MARGIN - looks_back
@@ -330,7 +334,7 @@ def _closes_before(closes_at: int, moment: int, feed: FeedTerms) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A round that was proven to be in effect at the moment for which it is used."""
+    """A round proven to be in effect at the moment for which it is used."""
 
     answer: int  # 8 decimals
     updated_at: int
@@ -360,7 +364,7 @@ class Verdict:
 
 
 def is_crossing(terms: DecidingTerms, reading: Reading, now: int) -> bool:
-    """Return whether a reading, if it is recorded promptly, settles the market as YES immediately."""
+    """Return whether a reading that is recorded promptly settles the market as YES at once."""
     return (
         terms.early_resolvable
         and reading.answer > 0

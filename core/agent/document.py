@@ -1,7 +1,7 @@
 """The texts about an agent market, rendered from its specification and its feed's subject.
 
 The lister writes none of these texts. The lister's metadata only has an id and a series, and the id is only shown if
-the specification yields the same id. The id covers everything that decides a market, and when its stakes end. The
+the specification yields the same id. The id covers all terms that decide a market, and the time when staking ends. The
 contract's key is the hash of the id, so each key stands for exactly one specification.
 """
 
@@ -54,8 +54,8 @@ UNKNOWN_SYMBOL = "UNKNOWN"
 
 @dataclass(frozen=True, slots=True)
 class Specification(DecidingTerms):
-    """A market's specification on chain: the listing and its terms under the Safe's bounds. It has no weights and no
-    pot cap, since those do not affect who wins."""
+    """A market's specification on chain: the listing and its terms under the Safe's bounds. It omits the weights and
+    the pot cap, since they do not affect who wins."""
 
     feed: bytes
     opens_at: int
@@ -78,9 +78,9 @@ class MarketDocument:
     """The texts about one market; its slug is its id. `rules` are three short paragraphs: what decides the market,
     when, and what happens if a reading is missing.
 
-    verified: whether the deployment file says what the feed observes and the hash of the id is the market's key. A
-    market that is not verified is shown under the hex of its key, with only what the contract itself says. computed:
-    how a pool feed computes its readings; None for other feeds.
+    verified: whether the deployment file says what the feed observes, and the market's key is the hash of the id. A
+    market that is not verified is shown under the hex of its key, with only what the contract itself says.
+    computed: how a pool feed computes its readings; None for other feeds.
     """
 
     id: str
@@ -112,7 +112,8 @@ class MarketDocument:
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """The lister's metadata, which is only in the event log: the id, and the market's standing series, if any."""
+    """The lister's metadata about a market, which is stored only in the event log: the market's id and, if it belongs
+    to one, its standing series."""
 
     id: str
     series: str = ""
@@ -144,8 +145,9 @@ def listed_document(
 ) -> MarketDocument:
     """Return the texts of a listed market.
 
-    key: the market's id in the contract. feed_key: the feed's key, or None if the deployment file does not list the
-    feed. computed: how a pool feed computes its readings; only the rules mention this.
+    key: the market's key in the contract.
+    feed_key: the feed's key, or None if the deployment file does not list the feed.
+    computed: how a pool feed computes its readings; only the rules mention this.
     """
     subject = None if feed_key is None else FeedSubject(feed_key)
     identity = None if subject is None else id_of(spec, subject)
@@ -155,7 +157,7 @@ def listed_document(
 
 
 def draft_document(spec: Specification, feed_key: str) -> MarketDocument:
-    """Return the texts of a market that is to be listed, under the id that the listing must use."""
+    """Return the texts of a market that is to be listed. The listing must use the id in these texts."""
     subject = FeedSubject(feed_key)
     return _document(id_of(spec, subject), True, spec, subject, None)
 
@@ -164,11 +166,12 @@ def draft_document(spec: Specification, feed_key: str) -> MarketDocument:
 
 
 def id_of(spec: Specification, subject: FeedSubject) -> str:
-    """Return the readable id. It is made of the question, the token, what decides the market, and when stakes end.
+    """Return the readable id. It consists of the question, the token, the terms that decide the market, and the time
+    when staking ends.
 
-    The id leaves out when stakes begin: a time already past is replaced by the time of the listing block, which is not
-    known in advance. It also leaves out the terms that the Safe's bounds add. The contract lists an id only once, so
-    the id still identifies one market.
+    The id omits the time when staking begins: if that is already past, the contract uses the time of the listing block,
+    which is not known in advance. It also omits the terms that the Safe's bounds add. The contract lists an id only
+    once, so the id still identifies one market.
     """
     symbol = slug(subject.symbol)
     metric = subject.metric_slug
@@ -226,7 +229,8 @@ def _document(
 
 
 def _question(spec: Specification, measure: str, short_measure: str) -> str:
-    """Return the question as a person would ask it. When bets end is a separate field."""
+    """Return the question as a person would ask it. The question omits the time when betting ends, which is a separate
+    field."""
     start, end = spec.start_at, spec.ends_at
     if spec.kind is MarketKind.DIRECTION:
         subject = short_measure[0].upper() + short_measure[1:]

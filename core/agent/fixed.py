@@ -1,8 +1,8 @@
 """Fixed-point arithmetic with the same results as the contracts.
 
-A wad is an integer where 10**18 stands for one. Solidity's `sar` is Python's `>>`: both round towards minus infinity.
-`sdiv` rounds towards zero. No intermediate value exceeds 256 bits, so Python's unbounded integers give the same
-results.
+A wad is an integer in which 10**18 stands for one. Solidity's `sar` is Python's `>>`: both round towards minus
+infinity. `sdiv` rounds towards zero. No intermediate value exceeds 256 bits, so Python's unbounded integers give the
+same results.
 """
 
 from __future__ import annotations

@@ -91,7 +91,7 @@ def level_slug(value: int) -> str:
 
 
 def slug(text: str) -> str:
-    """Join the text's letters and digits, in lower case, by hyphens."""
+    """Return the text in lower case, with hyphens between its runs of letters and digits."""
     words = "".join(each if each.isascii() and each.isalnum() else " " for each in text.lower()).split()
     return "-".join(words)
 

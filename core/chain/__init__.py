@@ -1,4 +1,4 @@
-"""Chain access: web3 over several URLs, contracts by ABI, and classified errors that callers can handle."""
+"""Chain access: web3 over several URLs, contracts by ABI, and node errors by kind."""
 
 from core.chain.client import BlockId, ChainClient
 from core.chain.contract import Abi, Call, Contract, checksum

@@ -82,11 +82,11 @@ class ChainClient(AsyncWeb3[ChainProvider]):
     async def read_newest(
         self, account: str, calls: Sequence[Call], *, guess: str | None = None, timeout_seconds: float | None = None
     ) -> tuple[Block, bytes, list[Any | RpcError]]:
-        """Read the newest block, and the account's code and views at that block. Return each view's value or error.
+        """Read the newest block, and the account's code and the views at that block. Return each view's value or error.
 
-        The reads name the block by its hash, since a batch against "latest" may read two blocks. A payment mined
-        between them would look spent but unbooked, or booked without its stake. If the responding node does not have
-        the newest block yet, as behind a load balancer, an older block is used.
+        The reads name the block by its hash, since a batch against "latest" may span two blocks. A payment mined in the
+        second one would then look spent but unbooked, or booked without its stake. If the responding node does not have
+        the newest block yet, as may happen behind a load balancer, an older block is used.
 
         guess: the hash of the block that is probably the newest. Its code and views are read in the same batch as the
         newest block, so a right guess saves a round trip.
@@ -131,7 +131,7 @@ class ChainClient(AsyncWeb3[ChainProvider]):
     # Transactions
 
     async def receipt(self, transaction_hash: str) -> Receipt | None:
-        """Fetch a receipt, or return None if the node does not know the transaction as mined."""
+        """Fetch a receipt, or return None if the node does not know that the transaction was mined."""
         return await self.provider.call_optional("eth_getTransactionReceipt", [transaction_hash], Receipt)
 
     async def receipts(self, hashes: Sequence[str]) -> list[Receipt | None]:
@@ -160,8 +160,8 @@ def _state_requests(block_hash: str, account: str, calls: Sequence[Call]) -> lis
 
 
 def _block_parameter(block: BlockId) -> Any:
-    """Return the block parameter of eth_call: a tag, a number, or for a hash the object of EIP-1898, for which a node
-    returns an error if a reorganization has removed the block."""
+    """Return the block parameter of eth_call: a tag, a number or, for a hash, the object of EIP-1898. A node returns an
+    error for such an object if a reorganization has removed the block."""
     return {"blockHash": block} if isinstance(block, str) and len(block) == 66 else _tag(block)
 
 

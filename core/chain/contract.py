@@ -123,8 +123,8 @@ class Call:
 
 
 class Contract:
-    """An address with its ABI. `other_abis` are those of the contracts that it calls: their custom errors may also be
-    the reason of a revert."""
+    """An address with its ABI. `other_abis` are the ABIs of contracts that it calls, since their custom errors may also
+    be the reason for a revert."""
 
     def __init__(self, address: str, abi: Abi | Sequence[ABIElement], *other_abis: Abi) -> None:
         self.address = checksum(address)

@@ -78,7 +78,7 @@ class CircuitBreaker:
         self._open_until = max(self.clock() + self._rest_seconds, asked)
 
     def abandoned(self) -> None:
-        """Let the next caller probe, because the probe was cancelled."""
+        """Let the next caller probe the node, because the current probe was cancelled."""
         self._probing = False
 
 

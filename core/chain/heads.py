@@ -22,8 +22,9 @@ MAX_LAG_SECONDS = 60  # the maximum age of a head on which decisions about the p
 def final_block(indexed: int, finalized: int | None, depth: int) -> int:
     """Return the newest indexed block that is final, or a negative number if no indexed block is final.
 
-    That is the node's finalized block or, if the node has none, the block `depth` below `indexed`. A finalized block
-    above `indexed` proves nothing, since the indexed blocks may have been replaced after they were indexed.
+    The final block is the node's finalized block or, if the node reports none, the block `depth` below `indexed`. A
+    finalized block above `indexed` proves nothing, since the indexed blocks may have been replaced after they were
+    indexed.
     """
     return finalized if finalized is not None and finalized <= indexed else indexed - depth
 
@@ -31,7 +32,7 @@ def final_block(indexed: int, finalized: int | None, depth: int) -> int:
 def why_head_is_late(head_time: int, now: float, *, blocks_are_regular: bool) -> str | None:
     """Return a sentence if the head is too old, by our clock, to show the chain's current time; otherwise return None.
 
-    A halted chain will date its next blocks into the time of the halt. An old head indicates a halt only on a chain
+    After a halt, the chain's next blocks may be dated within the halt. An old head indicates a halt only on a chain
     whose blocks come at regular intervals.
     """
     if blocks_are_regular and now - head_time > MAX_LAG_SECONDS:

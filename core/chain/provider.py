@@ -202,7 +202,7 @@ class ChainProvider(AsyncJSONBaseProvider):
 
     async def send_raw_everywhere(self, raws: Sequence[bytes]) -> list[str | RpcError]:
         """Offer signed transactions to all URLs at once, since a node that accepted them before may have lost them.
-        Return the best response to each, without waiting for slower URLs after every transaction was accepted."""
+        Return the best response to each. Once every transaction has been accepted, do not wait for slower URLs."""
         best: dict[int, _Verdict] = {}
         offers = _offers(raws)
         asking = {

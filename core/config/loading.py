@@ -74,7 +74,7 @@ def setting(name: str, env: Mapping[str, str] | None = None) -> str | None:
 
 
 def variables(settings: type[SettingsBase]) -> dict[str, str]:
-    """Return a class's field names by their variables."""
+    """Return the field name for each variable of a settings class."""
     return {field.alias or name: name for name, field in settings.model_fields.items()}
 
 
@@ -107,7 +107,7 @@ def unknown_variables(env: Mapping[str, str] | None = None) -> list[str]:
 
 
 def _secrets_of(settings: type[SettingsBase]) -> list[str]:
-    """Return a class's variables that hold a secret, or a URL that may contain one."""
+    """Return the variables of a settings class that hold a secret, or a URL that may contain one."""
     return [field.alias or name for name, field in settings.model_fields.items() if is_secret(field)]
 
 

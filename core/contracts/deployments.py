@@ -1,8 +1,8 @@
 """Deployment files: one JSON file per network, the only place where addresses are written.
 
-`load_deployment` checks a file completely and reports where a mistake is; `write_deployment` writes a file atomically
-and never replaces one deployment by another. `deployments/schema.json` is `json_schema()`, for editors and other
-languages. Amounts in `params` are token units, times Unix seconds, durations seconds, fees basis points.
+`load_deployment` checks a file completely and reports where a mistake is. `write_deployment` writes a file atomically
+and never replaces one deployment with another. `deployments/schema.json` is the output of `json_schema()`, for editors
+and other languages. Amounts in `params` are token units, times Unix seconds, durations seconds, fees basis points.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ class Safe(Part):
 class Deployment(Part):
     """Everything that the service knows about a network.
 
-    `sequencerFeed` is Chainlink's sequencer uptime feed, null if the chain has none. `poolFactories` made the pools
-    that feeds may use.
+    `sequencerFeed` is Chainlink's sequencer uptime feed, or null if the chain has none. Feeds may only use pools that
+    one of the `poolFactories` created.
     """
 
     network: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")]
@@ -178,9 +178,9 @@ def load_deployment(path: Path) -> Deployment:
 
 
 def write_deployment(deployment: Deployment, path: Path, *, rehearse: bool = False) -> None:
-    """Write a deployment file atomically. If the old file has the status `deployed`, the new file may add contracts and
-    facts about them, but no contract may vanish or change its address. A rehearsal does everything except the final
-    rename."""
+    """Write a deployment file atomically. If the existing file has the status `deployed`, the new file may add
+    contracts and details about them, but may not remove a contract or change its address. A rehearsal does everything
+    except the final rename."""
     if path.stem != deployment.network:
         raise DeploymentError(
             f"Network {deployment.network} must be written to {deployment.network}.json, not to {path.name}."

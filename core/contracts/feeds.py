@@ -87,8 +87,9 @@ MAX_OPEN: Final = 64  # unsettled markets per feed; the lister may iterate over 
 
 
 class _AgentFeed(Part):
-    """The key (for example `BNKR/market_cap`) and the terms under which the Safe allows a feed: how far a reading looks
-    back, the maximum age of a deciding reading, and the pot caps of each and of all unsettled markets."""
+    """A feed that decides agent markets: its key (for example `BNKR/market_cap`) and the terms under which the Safe
+    allows it. The terms are how far a reading looks back, the maximum age of a deciding reading, and the pot caps of
+    each market and of all unsettled markets together."""
 
     key: FeedKey
     address: AddressText
@@ -123,15 +124,15 @@ class PublishedFeed(_AgentFeed):
 
 
 class PoolFactory(Part):
-    """A trusted factory, whose pools record an observation in every block that moves the price."""
+    """A trusted factory, whose pools record an observation in every block in which the price moves."""
 
     name: Annotated[str, Field(min_length=1, max_length=80)]
     address: AddressText
 
 
 class PoolSource(Part):
-    """A pool with a name for people, such as `Uniswap v3 BNKR/WETH 1%`. Readings need a third of the reference
-    liquidity, new markets half."""
+    """A pool with a display name, such as `Uniswap v3 BNKR/WETH 1%`. A reading requires a third of the reference
+    liquidity, a new market half of it."""
 
     address: AddressText
     name: Annotated[str, Field(min_length=1, max_length=80)]
@@ -141,10 +142,10 @@ class PoolSource(Part):
 class PoolFeed(_AgentFeed):
     """A feed whose reading is a token's mean price over a window, computed from pools, times a fixed supply.
 
-    There is a reading for each multiple of `stepSeconds`, good unless a pool was too thin. A pool without trades for
-    `maxQuietSeconds` stops new markets. `supply` is in the token's smallest units; the token `quote` counts as one USD.
-    `potCapEvidence` refers to evidence that markets may hold more than `./vpm feed cost` computes, and
-    `supportedCapUnits` is the result of that command at the time, null if it had none.
+    There is a reading for each multiple of `stepSeconds`, and it is good unless a pool was too thin. A pool without
+    trades for `maxQuietSeconds` stops new markets. `supply` is in the token's smallest units; the token `quote` counts
+    as one USD. `potCapEvidence` refers to evidence that markets may hold more than `./vpm feed cost` computes.
+    `supportedCapUnits` is what that command computed at the time, or null if it gave no cap.
     """
 
     kind: Literal["pool"]

@@ -18,11 +18,11 @@ def snake_case(name: str) -> str:
 
 
 def camel_fields(source: Any, *names: str) -> dict[str, Any]:
-    """Return the named attributes of an object by their camelCase names."""
+    """Return the named attributes of an object, keyed by their camelCase names."""
     return {name: getattr(source, snake_case(name)) for name in names}
 
 
 def from_answer(kind: type[T], answer: Mapping[str, Any]) -> T:
-    """Build a dataclass from a view's result, ignoring values without a field."""
+    """Build a dataclass from a view's result, ignoring values that match no field."""
     named = {snake_case(name): value for name, value in answer.items()}
     return kind(**{each.name: named[each.name] for each in fields(kind) if each.name in named})  # type: ignore[arg-type]

@@ -136,7 +136,7 @@ class VoidReason(IntEnum):
 
 
 class Quality(IntEnum):
-    """IPoolFeed.Quality, of a reading."""
+    """IPoolFeed.Quality, the quality of a reading."""
 
     UNRECORDED = 0
     GOOD = 1

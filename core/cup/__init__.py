@@ -1,4 +1,5 @@
-"""The paper tournament. Amounts are integer cents of pUSDC inside, and exact decimals with at most two places outside.
+"""The paper tournament. Amounts are integer cents of pUSDC internally, and exact decimals with at most two places
+externally.
 
 Only `ledger` moves amounts. Functions that take a connection in autocommit open their own transaction.
 """
@@ -16,7 +17,7 @@ PaperStatus = Literal["open", "won", "lost", "refunded"]
 
 
 class Refusal(Exception):
-    """The refusal of a request, with the API's status and code. `extra` is added to the error body."""
+    """The API refuses the request with this status and code. `extra` is added to the error body."""
 
     def __init__(self, status: int, code: str, message: str, extra: Mapping[str, Any] | None = None) -> None:
         super().__init__(message)

@@ -1,4 +1,4 @@
-"""Roulette bets. A wallet can place one bet per round and key."""
+"""Roulette bets. A wallet can place one bet per round and bet key."""
 
 from __future__ import annotations
 
@@ -50,8 +50,6 @@ class BetReceipt:
 
 @dataclass(frozen=True, slots=True)
 class PlacedBet:
-    """A placed bet with its result."""
-
     bet_key: str
     stake_cents: int
     status: PaperStatus
@@ -111,8 +109,8 @@ async def bets_of(connection: Connection, round_no: int, wallet: str) -> list[Pl
 
 
 async def find_receipt(connection: Connection, bet: RouletteBet) -> BetReceipt | None:
-    """Return the receipt of this wallet's earlier bet on the round and key, or None. Raise a Refusal if that bet had a
-    different stake."""
+    """Return the receipt of this wallet's earlier bet on the round and key, or None. Raise a Refusal if the earlier bet
+    had a different stake."""
     row = await connection.fetch_one(
         "SELECT stake_cents, balance_cents FROM cup_bet WHERE round_no = %s AND wallet = %s AND bet_key = %s",
         (bet.round_no, bet.wallet, bet.bet_key),

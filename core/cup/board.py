@@ -1,13 +1,12 @@
 """Leaderboards of realized profit and loss: all time and each ISO week (UTC), of all wallets or of enrolled agents.
 
 Every settlement updates the rows. An index holds the rows in the board's order, so the first entries are an index read.
-All ranks are read together, and again after each change.
+All ranks are read together, and read again after each change.
 
-The ledger moves all money, but a board does not count all profit. Wallets are free, so otherwise the player with the
-most wallets would win by losing to one of them. Losses count in full. A win in a pool (a paper market, or one of the
-wheel's markets in a round) counts in full if at least SEASONED wallets that lost in that pool had traded or bet on an
-earlier day (UTC) than that of their first stake in the pool. Otherwise the win counts up to the wallet's own stake in
-the pool.
+The ledger moves all money, but a board does not count all profit. Wallets are free, so otherwise a player could win by
+letting many wallets lose to one. Losses count in full. A win in a pool (a paper market, or one of the wheel's markets
+in a round) counts in full if at least SEASONED of the pool's losing wallets had traded or bet on a day (UTC) before
+their first stake in the pool. Otherwise the win counts up to the wallet's own stake in the pool.
 """
 
 from __future__ import annotations
@@ -42,8 +41,9 @@ class BoardRow:
 class Board:
     """A period's best wallets and all ranks.
 
-    places: each wallet's address and its rank in four bytes, in byte order of the addresses. At 24 bytes per wallet
-    they fit in memory, so looking up a rank takes no query. changes: how often the period's rows were updated.
+    places: each wallet's address and its rank in four bytes, sorted by the addresses' bytes. At 24 bytes per wallet
+    they fit in memory, so looking up a rank takes no query.
+    changes: how often the period's rows were updated.
     """
 
     entries: tuple[BoardRow, ...]
@@ -163,7 +163,8 @@ def wheel_pools(results: Iterable[SettledStake]) -> list[WagerPool]:
 
 
 def score_changes(pools: Iterable[WagerPool], seasoned: Collection[str]) -> dict[str, int]:
-    """Return each wallet's change of score in cents. `seasoned` wallets had traded or bet on an earlier day."""
+    """Return each wallet's change of score in cents. `seasoned` are the wallets that had traded or bet on an earlier
+    day."""
     gains: dict[str, int] = {}
     for pool in pools:
         whole = sum(paid < staked and wallet in seasoned for wallet, (staked, paid) in pool.items()) >= SEASONED
@@ -178,10 +179,12 @@ def day_of(moment: datetime) -> datetime:
 
 
 async def find_seasoned(connection: Connection, pools: Iterable[WagerPool], first: Mapping[str, datetime]) -> set[str]:
-    """Return losing wallets that had traded or bet on an earlier day, for each pool only as many as `score_changes`
-    needs. first: when each wallet first staked in the market or round that is being settled.
+    """Return losing wallets that had traded or bet on an earlier day, but no more for each pool than `score_changes`
+    needs.
 
     A round has 42 pools, so each wallet is looked up only once.
+
+    first: when each wallet first staked in the market or round that is being settled.
     """
     veterans: set[str] = set()
     fresh: set[str] = set()

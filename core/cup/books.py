@@ -42,8 +42,8 @@ _MARKETS = (
 
 
 def paper_book(weights_cents: Sequence[int], net_cents: Sequence[int], shares_cents: Sequence[int]) -> Book:
-    """Return the book of a paper market. Without a fee no trade gets fewer shares than cents, so each outcome's
-    `excess` is its shares less its net stakes."""
+    """Return the book of a paper market. Without a fee, every trade gets at least as many shares as cents, so each
+    outcome's `excess` is its shares less its net stakes."""
     excess = tuple(shares - net for shares, net in zip(shares_cents, net_cents, strict=True))
     return Book(tuple(weights_cents), FEE_BPS, tuple(net_cents), tuple(shares_cents), excess)
 
@@ -52,10 +52,11 @@ def paper_book(weights_cents: Sequence[int], net_cents: Sequence[int], shares_ce
 class PaperMarket:
     """A paper market. Amounts and shares of `book` are cents.
 
-    Trades end at `closes_at`, as stakes on the agent market do. The reading at `ends_at` decides the market; if
-    `start_at` is set, that reading is compared with the one at `start_at`. listed: whether the agent market is open. A
-    reorganization may undo the agent market's listing and clear `settles_after`. Trading then stops, and the keeper
-    settles this market later.
+    Trading ends at `closes_at`, when staking on the agent market ends. The reading at `ends_at` decides the market; if
+    `start_at` is set, that reading is compared with the one at `start_at`.
+
+    listed: whether the agent market is open. A reorganization may undo the agent market's listing and clear
+    `settles_after`. Trading then stops, and the keeper settles the paper market later.
     """
 
     slug: str
@@ -261,8 +262,8 @@ async def add(connection: Connection, market_key: bytes, market: PaperMarket) ->
 
 @dataclass(frozen=True, slots=True)
 class PaperPosition:
-    """A wallet's position in a paper market. The times are those of the market. The projected payout is that of a win
-    with the current book, and after settlement the amount paid."""
+    """A wallet's position in a paper market, with the market's times. The projected payout is what a win would pay with
+    the current book; after settlement it is the amount paid."""
 
     market_id: str
     slug: str

@@ -62,7 +62,8 @@ async def lock_wallets(connection: Connection, wallets: Sequence[str]) -> None:
 
 
 async def lock_free_wallets(connection: Connection, wallets: Collection[str]) -> dict[str, int]:
-    """Lock the wallets that no other transaction has locked, and return their balances. Do not wait for the rest."""
+    """Lock the wallets that no other transaction has locked, without waiting for the others. Return the locked wallets'
+    balances."""
     balances: list[tuple[str, int]] = await connection.fetch_all(
         "SELECT substr(account, 8), balance_cents FROM cup_account WHERE account = ANY(%s) "
         "FOR NO KEY UPDATE SKIP LOCKED",
@@ -92,7 +93,7 @@ async def post(connection: Connection, kind: str, key: str, entries: Mapping[str
 async def pay_out(
     connection: Connection, kind: str, key: str, account: str, pool: int, paid: Mapping[str, int]
 ) -> None:
-    """Pay wallets from an account that holds `pool`. The rest of the pool goes back to the mint."""
+    """Pay wallets from an account that holds `pool`. The remainder of the pool goes back to the mint."""
     await lock_wallets(connection, sorted(paid))
     entries = {wallet_account(wallet): cents for wallet, cents in paid.items()}
     await post(connection, kind, key, entries | {account: -pool, MINT: pool - sum(paid.values())})
@@ -102,7 +103,7 @@ async def pay_out(
 
 
 async def claim(connection: Connection, wallet: str) -> tuple[int, bool]:
-    """Mint the wallet's initial balance, unless it was minted before. Return the balance and whether it is new."""
+    """Mint the wallet's initial balance, if that was not done before. Return the balance and whether it was minted."""
     account = wallet_account(wallet)
     async with connection.transaction():
         minted = await open_account(connection, account)
@@ -129,7 +130,7 @@ BARRED = (
 
 
 async def enrol(connection: Connection, wallet: str, note: str, issued_at: str, signature: bytes) -> bool:
-    """Enroll a wallet, and return whether it is new; a first enrolment is kept. House wallets are refused."""
+    """Enroll a wallet, and return whether it is new. An existing enrolment stays. House wallets are refused."""
     async with connection.transaction():
         if await connection.fetch_one("SELECT 1 FROM cup_house_wallet WHERE wallet = %s", (wallet,)) is not None:
             raise Refusal(

@@ -56,7 +56,8 @@ class RouletteRound:
     """Published at the close; no bets are accepted afterwards."""
 
     def phase(self, now: datetime) -> RoundPhase:
-        """Return `bet`, `spin`, or `settled` until the next round. The pocket is shown as soon as it is drawn."""
+        """Return the phase: `bet`, `spin`, or `settled`, which lasts until the next round opens. The pocket is shown as
+        soon as it is drawn."""
         if self.settled_at is None and now < self.closes_at:
             return "bet"
         if self.settled_at is None or now < self.ends_at:
@@ -84,7 +85,7 @@ async def settled(connection: Connection, limit: int) -> list[RouletteRound]:
 async def find(
     connection: Connection, round_no: int, lock: Literal["", "FOR SHARE", "FOR UPDATE"] = ""
 ) -> RouletteRound | None:
-    """Return the round, if it exists. A bet locks it for share, a settlement for update."""
+    """Return the round, if it exists. A bet locks the round for share, a settlement for update."""
     return next(iter(await _rounds(connection, f"WHERE round_no = %s {lock}", round_no)), None)
 
 

@@ -27,8 +27,8 @@ async def due(connection: Connection, chain_id: int, finality_blocks: int) -> li
     void.
 
     Paper payouts are never undone, so a market waits until no reorganization can change its result. A market is also
-    void if it is past its close and its listing was undone and has not come back in final blocks: such a market will
-    never have a result.
+    void if its close has passed and its listing was undone and is not back in a final block: such a market will never
+    have a result.
 
     finality_blocks: the depth at which a block is final if the node reports no finalized block.
     """
@@ -43,8 +43,8 @@ async def settle(connection: Connection, slug: str, winner: int | None, clock: C
     """Pay all positions of a market, which is void if `winner` is None. Return the number of positions, or None if the
     market was settled before.
 
-    Payouts are rounded down, and the rest of the pool goes back to the mint. The clock is read after everything is
-    locked: if that took past the end of a week, the result counts for the week in which it is paid.
+    Payouts are rounded down, and the remainder of the pool goes back to the mint. The clock is read after everything is
+    locked: if the locking lasts past the end of a week, the result counts for the week in which it is paid.
     """
     async with connection.transaction():
         market = await books.find(connection, slug, lock=True)

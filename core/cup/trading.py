@@ -1,4 +1,4 @@
-"""Trades on paper markets. The trade id ensures that each trade is made only once."""
+"""Trades on paper markets. The trade id ensures that no trade is made twice."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ class PaperReceipt:
 
 @dataclass(frozen=True, slots=True)
 class PlacedTrade:
-    """A stored trade with the amounts that its receipt shows. Projection and pool are the values after the trade, and
-    so is the balance, which a simulation does not change."""
+    """A stored trade with the amounts that its receipt shows. Projected payout, pool and balance are values after the
+    trade; a simulation does not change the balance."""
 
     wallet: str | None
     slug: str
@@ -58,8 +58,7 @@ class PlacedTrade:
     pool_cents: int
 
     def receipt(self, order: PaperOrder, market: PaperMarket, *, replay: bool = True) -> PaperReceipt:
-        """Return the receipt of this trade. Raise a Refusal if `order` has the same trade id but is a different
-        trade."""
+        """Return the receipt of this trade. Raise a Refusal if `order` uses the same trade id for a different trade."""
         receipt = PaperReceipt(order.trade_id, market, self, replay)
         asked = (order.wallet, order.slug, order.size_cents, order.side)
         if (self.wallet, self.slug, self.size_cents, receipt.side) != asked:
@@ -79,7 +78,7 @@ def simulate(
 def _traded(
     book: Book, wallet: str | None, slug: str, outcome: int, size_cents: int, balance_cents: int | None
 ) -> tuple[Book, PlacedTrade]:
-    """Return the book after a trade, and the trade. `balance_cents` is the balance after it."""
+    """Return the book after a trade, and the trade. `balance_cents` is the wallet's balance after the trade."""
     after, quote = book.staked(outcome, size_cents)
     projected = after.projected(outcome, size_cents, quote.shares)
     trade = PlacedTrade(wallet, slug, outcome, size_cents, quote.shares, balance_cents, projected, after.net_pool)
@@ -103,7 +102,7 @@ async def find_trades(connection: Connection, trade_ids: Sequence[str]) -> dict[
 
 
 class WalletBusy(Exception):
-    """Another transaction holds the wallet. Nothing was stored, so the trade or bet may be tried again."""
+    """Another transaction has locked the wallet. Nothing was stored, so the trade or bet may be tried again."""
 
 
 async def place(
@@ -157,7 +156,8 @@ async def _place(
 
 @dataclass(slots=True)
 class _Wallet:
-    """A wallet's right to trade, and its balance: None while another transaction has locked the wallet."""
+    """Whether a wallet is barred from trading, and its balance, which is None while another transaction has locked the
+    wallet."""
 
     barred: bool
     balance_cents: int | None

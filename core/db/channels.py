@@ -46,7 +46,7 @@ class Channel(Generic[P_co]):
 
 @dataclass(frozen=True)
 class WrittenChannel(Channel[P]):
-    """A channel for `notify`. Database triggers write to all other channels."""
+    """A channel that `notify` can send on. Only database triggers send on the other channels."""
 
     write: Callable[[P], str]
 
@@ -137,14 +137,15 @@ def _read(channel: Channel[P], text: str) -> P | Resync:
 
 
 class Subscription:
-    """A subscription of a loop that reads the tables and then waits for a signal to read again."""
+    """A subscription for a loop that reads the tables, then waits for a signal before it reads again."""
 
     def __init__(self) -> None:
         self._signalled = asyncio.Event()
         self._listening: asyncio.Task[None] | None = None
 
     def clear(self) -> None:
-        """Clear the flag that a signal sets. Call this before a read, so that a signal during it causes another."""
+        """Clear the flag that a signal sets. Call this before a read, so that a signal that arrives during the read
+        causes another read."""
         self._signalled.clear()
 
     def set(self) -> None:

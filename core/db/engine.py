@@ -126,7 +126,7 @@ class Connection(AsyncConnection[TupleRow]):
 
 
 class ConnectionPool(AsyncConnectionPool[Connection]):
-    """A pool whose callers can be cancelled at any moment, even at the one when they get their connection.
+    """A pool whose callers can be cancelled at any moment, even just as they get their connection.
 
     psycopg's pool uses `asyncio.wait_for`, which before Python 3.12 ignores a cancellation at that moment. A worker
     that is stopped because another process leads would then continue.

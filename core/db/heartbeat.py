@@ -1,9 +1,9 @@
-"""Heartbeats: each daemon process writes a row every few seconds, which shows that process and database work. It also
-terminates the sessions of hanging processes that block others.
+"""Heartbeats: each daemon process writes a row every few seconds, which shows that the process and the database work.
+It also terminates the sessions of hanging processes that block others.
 
 A process that is suspended, or whose machine is gone, keeps its locks until its session ends. PostgreSQL ends sessions
-that are idle in a transaction, but not those in the middle of a COPY or a pipeline, or whose client reads no results.
-Healthy processes terminate those (docs/decisions/0018).
+that are idle in a transaction, but not sessions in the middle of a COPY or a pipeline, or whose client reads no
+results. Healthy processes terminate those (docs/decisions/0018).
 """
 
 from __future__ import annotations
@@ -99,8 +99,8 @@ SELECT silent.*, pg_terminate_backend(silent.pid) FROM (
 
 
 async def end_silent_sessions(connection: Connection, after_seconds: float = IDLE_IN_TRANSACTION_MS / 1000) -> int:
-    """Terminate our sessions that block others and whose client has been silent for `after_seconds`. Return their
-    number."""
+    """Terminate those of our sessions that block others and whose client has been silent for `after_seconds`. Return
+    how many were terminated."""
     ended = await connection.fetch_all(_END, (after_seconds,))
     for pid, application, seconds, _ in ended:
         log.warning(

@@ -43,8 +43,8 @@ _SESSION = (
 
 
 class Leadership:
-    """A candidate for one role, such as "indexer:base", while `run` runs. Processes with the same role and database
-    compete."""
+    """A candidate for one role, such as "indexer:base". While `run` runs, it competes with processes of the same role
+    on the same database."""
 
     def __init__(self, url: str, role: str) -> None:
         self.role = role
@@ -96,7 +96,7 @@ class Leadership:
                 await connection.close()
 
     async def _lead(self, connection: Connection, work: Callable[[], Awaitable[None]]) -> bool:
-        """Run the work. Return whether it ended, rather than losing leadership."""
+        """Run the work. Return True when the work ends, or False when leadership is lost."""
         self._leading(True)
         working = asyncio.ensure_future(work())
         try:

@@ -2,7 +2,7 @@
 explains the cap and its assumptions.
 
 A reading is the mean of the log price over a window. The cheapest way to move it by x is to push the price by x for the
-whole window: a push of y for a part of the window needs y * part = x, and costs rise faster than moves.
+whole window: a shorter push must be larger in proportion, and costs rise faster than the push.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class PricedPool:
         """Return the cheapest way to invalidate a reading by pushing the price to where there is hardly any liquidity.
         The attacker first withdraws `own_share` of the liquidity.
 
-        Return None if others provide enough liquidity everywhere.
+        Return None if other providers leave enough liquidity everywhere.
         """
         others = 1 - Fraction(own_share)
         if others < FLOOR:

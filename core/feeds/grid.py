@@ -1,8 +1,8 @@
-"""The pool feed readings that a market needs, and those of them that are not recorded yet.
+"""The pool feed readings that markets need, and which of them are not recorded yet.
 
 A pool feed has a reading for each multiple of its step. A market is decided by the reading at its end and, for a
-direction, the one at its start. A market that may resolve early counts only readings that are recorded promptly, so
-every reading of its interval must be recorded in time. Times are Unix seconds.
+direction market, the one at its start. A market that may resolve early counts only readings that are recorded promptly,
+so every reading in its interval must be recorded in time. Times are Unix seconds.
 """
 
 from __future__ import annotations

@@ -281,7 +281,7 @@ def _priced(
     pools: Sequence[LivePool], quote: str
 ) -> tuple[TokenFacts, float, tuple[PricedPool, ...], tuple[bool, ...]]:
     """Price the pools' tokens, from the dollar token back to the feed's token. Also return, for each pool, whether the
-    price of the token rises with the tick."""
+    token that it prices rises with the tick."""
     dollars: dict[str, float] = {checksum(quote): 1.0}  # for one whole token
     sources: list[PricedPool] = []
     rises: list[bool] = []
@@ -311,8 +311,9 @@ def _priced(
 async def _sigma(
     client: ChainClient, asked: CostQuestion, head: Block, pools: Sequence[LivePool], rises: Sequence[bool]
 ) -> Volatility:
-    """Return the lowest volatility measured over spans of several lengths. A price that jumps back and forth within its
-    fee band looks more volatile over short spans than the readings, which average over the window."""
+    """Return the given volatility, or else the lowest one measured over spans of several lengths. A price that jumps
+    back and forth within its fee band looks more volatile over short spans than in the readings, which average over the
+    window."""
     if asked.sigma is not None:
         return Volatility(asked.sigma, "given")
     remembered = head.timestamp - max(pool.oldest_at for pool in pools)

@@ -211,8 +211,8 @@ class NotRecorded(Exception):
 
 
 class FeedReader:
-    """Reads one feed at one block of one node, each round once. Methods raise RpcError if the node fails, never because
-    of what the feed returns."""
+    """Reads one feed at one block of one node, and reads each round at most once. Methods raise RpcError only if the
+    node fails, never because of what the feed returns."""
 
     def __init__(self, client: ChainClient, address: str, block: int) -> None:
         self.contract = Contract(address, abi("PoolFeed"))  # other feeds have a part of this interface

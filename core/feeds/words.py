@@ -49,7 +49,7 @@ class Computed:
         )
 
     def rules(self, *, max_age: int) -> tuple[str, ...]:
-        """Return the rules on which reading counts at a moment, and when it is unusable."""
+        """Return the rules: which reading counts at a moment, and when that reading is unusable."""
         pool = "both pools still hold their" if len(self.pools) > 1 else "the pool still holds its"
         return (
             self.sentence,

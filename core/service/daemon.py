@@ -71,7 +71,7 @@ class Daemon:
             self.stop.set()
 
     async def drain(self, grace_seconds: float, hurry: asyncio.Event) -> None:
-        """Cancel all tasks. Cancel those again that have not ended after `grace_seconds`, or when `hurry` is set."""
+        """Cancel all tasks. After `grace_seconds`, or as soon as `hurry` is set, cancel the remaining tasks again."""
         hurried = asyncio.create_task(hurry.wait())
         ending = asyncio.create_task(cancel_and_wait(*self._tasks))
         await asyncio.wait((ending, hurried), timeout=grace_seconds, return_when=asyncio.FIRST_COMPLETED)

@@ -26,7 +26,7 @@ def silence(updated_at: int, sessions: Sequence[Session], now: int) -> int:
 def halt(
     *, paused: bool, sequencer_up: bool, updated_at: int | None, longest: int, sessions: Sequence[Session], now: int
 ) -> str | None:
-    """Return why a stock accepts no bets, or None. A feed that stayed silent for longer than `longest`, the maximum
+    """Return why a stock accepts no bets, or None. A feed that stays silent for longer than `longest`, the maximum
     reading age at a bell, would void the market."""
     if paused:
         return PAUSED

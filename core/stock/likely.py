@@ -1,15 +1,15 @@
 """The likely payout of a winning stock bet, and how often its side must win for the bet to break even.
 
-A winning bet is paid by what the other side stakes after it, so both depend on the expected further stakes:
+A winning bet is paid by what the other side stakes after it, so both figures depend on the expected further stakes:
 
 - *How much.* The median volume of the venue's last settled markets, with the crowd of docs/fairness.md counted as some
   of them, spread evenly over the betting time. A market below this pace lowers it; one above does not raise it, or bets
   on both sides could make the next ones look good.
-- *On which side.* Before the strike, half of it is on the wrong side. Once a fraction s of the measured time has
-  passed, bettors who follow the probability of a driftless price are wrong with 1/2 - asin(s)/pi.
+- *On which side.* Before the strike, half of the volume is on the wrong side. Once a fraction s of the measured
+  time has passed, bettors who follow the probability of a driftless price are wrong with 1/2 - asin(s)/pi.
 
-The current price is ignored: a side that is far ahead gets less than this, one that is behind gets more. All values are
-integers of token units; every division rounds the payout down.
+The current price is ignored: a side that is far ahead gets less than the likely payout, one that is behind gets more.
+All values are integers of token units; every division rounds the payout down.
 """
 
 from __future__ import annotations

@@ -50,8 +50,9 @@ def position_of(row: Any) -> Position:
 
 
 def may_be_owed() -> ColumnElement[bool]:
-    """Return an SQL condition on the three joined tables for positions that may be owed something: unpaid ones on the
-    winning side or in a void market, and those without a refund whose side of the vintage was not accepted in full."""
+    """Return an SQL condition on the three joined tables that selects positions which may be owed something: unpaid
+    ones on the winning side or in a void market, and those without a refund whose side of the vintage was only partly
+    accepted."""
     markets, vintages, positions = stock_market.c, stock_vintage.c, stock_position.c
     unpaid = and_(
         positions.claimed.is_(False),

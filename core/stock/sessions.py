@@ -59,7 +59,6 @@ def trading_day(at: int) -> TradingDay | None:
 
 
 def sessions_around(now: int) -> tuple[Session, ...]:
-    """Return the sessions of the weeks around `now`."""
     today = datetime.fromtimestamp(now, UTC).date()
     start = today - timedelta(days=8)
     start -= timedelta(days=start.weekday())

@@ -151,8 +151,8 @@ def open_books(seed_per_leg: int) -> tuple[Book, Book]:
 
 
 def seed_vintage(seed_per_leg: int) -> Vintage:
-    """Return vintage 0, which holds both seed legs. It is fully accepted and entered at accumulator 0, so that each
-    leg's accrual includes the other leg."""
+    """Return vintage 0, which holds both seed legs. It is fully accepted, and its entry accumulators are 0, so that
+    each leg's accrual includes the other leg."""
     leg = (seed_per_leg, seed_per_leg)
     return Vintage(SEED, offered=leg, accepted=leg, entry_acc=(0, 0))
 
@@ -199,8 +199,8 @@ def finished(market: VestedMarket, now: Moment) -> bool:
 
 
 def as_of(market: VestedMarket, now: Moment) -> tuple[VestedMarket, Vintage | None]:
-    """Return the market as the contract's views show it, and the vintage matched for that: a finished vintage counts as
-    matched even before it is matched on chain."""
+    """Return the market as the contract's views show it: a finished vintage counts as matched even before it is matched
+    on chain. Also return that vintage as matched, or None if there is none."""
     return match(market) if finished(market, now) else (market, None)
 
 
@@ -272,8 +272,8 @@ def accepted_of(position: Position, vintage: Vintage) -> int | None:
 
 
 def gross_payout(market: VestedMarket, position: Position, vintage: Vintage) -> int:
-    """Return the payout, before the fee, of a position of a matched vintage if its side wins. It is rounded down; the
-    fraction of a unit ends in the residue."""
+    """Return the payout, before the fee, of a position of a matched vintage if its side wins. The payout is rounded
+    down; the lost fraction of a unit stays in the residue."""
     accepted = accepted_of(position, vintage)
     if accepted is None or vintage.entry_acc is None:
         raise ValueError(f"position {position.position_id}: its vintage {vintage.number} is not matched yet")
@@ -282,7 +282,8 @@ def gross_payout(market: VestedMarket, position: Position, vintage: Vintage) -> 
 
 
 def current_vintage(vintage: Vintage, matched: Vintage | None) -> Vintage:
-    """Return a position's vintage as views see it: `matched`, from `as_of`, if it is the same one."""
+    """Return a position's vintage as views see it: `matched`, from `as_of`, if that is the same vintage, else
+    `vintage`."""
     return matched if matched is not None and matched.number == vintage.number else vintage
 
 
@@ -357,7 +358,8 @@ class MarketView:
 
 @dataclass(frozen=True, slots=True)
 class PositionView:
-    """Until the position's vintage is finished, `accepted` and `entry_acc` are None and `refused` is 0."""
+    """A position as the contract's view shows it. Until its vintage is finished, `accepted` and `entry_acc` are None
+    and `refused` is 0."""
 
     offered: int
     accepted: int | None

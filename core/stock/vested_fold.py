@@ -85,7 +85,7 @@ def close_market(market: VestedMarket, e: Resolved | Voided) -> VestedMarket:
 
 
 def check_delivery(market: VestedMarket, position: Position, vintage: Vintage, e: Delivered) -> Settlement:
-    """Return the amounts due to the position. Raise Diverged if the delivery paid others."""
+    """Return the amounts due to the position. Raise Diverged if the delivery paid another owner or other amounts."""
     if position.owner != e.owner:
         raise Diverged(f"position {e.position_id} was paid to {hex_of(e.owner)}, not to {hex_of(position.owner)}")
     due = settlement(market, position, vintage, AFTERWARDS)

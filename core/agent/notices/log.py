@@ -1,8 +1,8 @@
 """The event log of the agent API: what happened to a wallet's bets, in one numbered sequence per wallet.
 
-Events are added in the transaction of the change that they report. Only one transaction at a time adds to a wallet's
-events: it keeps the wallet's row locked until it ends, so sequence numbers have no gaps and are in commit order. It
-locks all its wallets at once, in ascending order, so writers cannot deadlock.
+Events are added in the transaction of the change that they report. That transaction keeps the wallet's row locked until
+it ends. So only one transaction at a time adds to a wallet's events, and sequence numbers have no gaps and are in
+commit order. Each transaction locks all its wallets at once, in ascending order, so writers cannot deadlock.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ RESOLUTIONS = (EventType.MARKET_RESOLVED, EventType.POSITION_WON, EventType.POSI
 
 
 def source_of(event_type: EventType, *parts: bytes | int | str) -> bytes:
-    """Return 16 bytes that identify the fact that an event reports. They are the same in every database."""
+    """Return 16 bytes that identify the fact that an event reports. The bytes are the same in every database."""
     digest = hashlib.sha256(event_type.value.encode())
     for part in parts:
         raw = part if isinstance(part, bytes) else str(part).encode()
@@ -50,7 +50,7 @@ def source_of(event_type: EventType, *parts: bytes | int | str) -> bytes:
 
 
 def event_id(source: bytes, occurrence: int) -> str:
-    """Return the public id of an event. An event that occurs again after a reorganization has a different id."""
+    """Return the public id of an event. An event that occurs again after a reorganization gets a different id."""
     return f"evt_{source.hex()}" + (f"_{occurrence}" if occurrence else "")
 
 
@@ -97,9 +97,9 @@ class _Wallet:
     chain_micros: int
 
     def tick(self, chain_at: int) -> int:
-        """Return the time of the next chain event: its block's time, plus as many microseconds as keep times ascending
-        with the sequence numbers. So a reader who asks for all events after a given one misses none, even when blocks
-        are recorded again or late."""
+        """Return the time of the next chain event: its block's time, or a microsecond after the previous event if that
+        is later. So times ascend with sequence numbers. A reader who asks for all events after a given one misses none,
+        even when blocks are recorded again or late."""
         self.chain_micros = max(chain_at * MICROS, self.chain_micros + 1)
         return self.chain_micros
 
@@ -107,7 +107,7 @@ class _Wallet:
 async def append(connection: Connection, drafts: Sequence[Draft]) -> None:
     """Append the drafts that are not in the log yet, in the order given. Call this within a transaction.
 
-    No wallet is locked whose events are all in the log, as when a chain is indexed again.
+    Only wallets with new events are locked. When a chain is indexed again, there may be none.
     """
     if not drafts:
         return
@@ -204,9 +204,9 @@ async def _insert(connection: Connection, rows: Sequence[_Row], wallets: Mapping
     """Insert events, store their wallets' next sequence numbers, wake webhooks that had caught up, and signal the
     events.
 
-    The commit is durable even during a backfill, although a database crash may lose the backfill's other commits. A
-    reader continues after the last number it has seen. If the crash lost this commit, another event would get that
-    number and the reader would miss it.
+    The commit is durable even during a backfill, when a database crash may lose other commits. A reader continues after
+    the last number it has seen. If a crash lost this commit, another event would get that number, and the reader would
+    miss it.
     """
     if not rows:
         return
@@ -280,7 +280,8 @@ async def newest_seq(connection: Connection, wallet: bytes) -> int:
 async def notices_from(
     connection: Connection, wallet: bytes, seq: int, limit: int, *, trade_id: bytes | None = None
 ) -> list[Notice]:
-    """Read up to `limit` of the wallet's events in order, from sequence number `seq` on; optionally of one trade."""
+    """Read up to `limit` of the wallet's events in order, starting at sequence number `seq`. If `trade_id` is given,
+    read only that trade's events."""
     narrowed = "" if trade_id is None else " AND trade_id = %(trade)s"
     query = (
         f"SELECT {_COLUMNS} FROM agent_event WHERE wallet = %(wallet)s AND seq >= %(seq)s{narrowed}"  # noqa: S608

@@ -1,6 +1,6 @@
 """Event payloads as JSON text, and the markets that they name. docs/events.md describes the keys.
 
-Amounts are exact numbers of USD, made from integers with 6 decimals; averages round down.
+Amounts are exact numbers of USD, converted from integers with 6 decimals; averages are rounded down.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class NoticeMarket:
 
     @property
     def times(self) -> dict[str, str]:
-        """Return when stakes end, when the deciding reading is taken, and when the market can settle."""
+        """Return when staking ends, when the deciding reading is taken, and when the market can settle."""
         return {
             "deadlineAt": iso(self.spec.closes_at),
             "endsAt": iso(self.spec.ends_at),
@@ -56,7 +56,7 @@ _QUERY = (
 
 
 async def notice_markets(connection: Connection, keys: Iterable[bytes]) -> dict[bytes, NoticeMarket]:
-    """Return the indexed markets by their id in the contract."""
+    """Return the indexed markets by their key in the contract."""
     chosen = list(set(keys))
     if not chosen:
         return {}
@@ -81,7 +81,7 @@ def bet_submitted(market: NoticeMarket, outcome: int, amount: int, tx: bytes) ->
 
 
 def bet_placed(market: NoticeMarket, e: Staked, *, tx: bytes, block: int) -> str:
-    """Return the payload. `avgPriceCents` is the price of a share without the fee, rounded down to 4 decimals."""
+    """Return the payload. `avgPriceCents` is the stake less its fee per share, rounded down to 4 decimals."""
     cents = json_ratio_down(100 * (e.amount - e.fee), e.shares, 4) if e.shares else json_number(0)
     return text(
         {
@@ -102,7 +102,7 @@ def bet_placed(market: NoticeMarket, e: Staked, *, tx: bytes, block: int) -> str
 
 def market_resolved(market: NoticeMarket, *, winner: int | None, observed: int | None, tx: bytes, block: int) -> str:
     """Return the payload. `refunded` is true if all stakes are refunded in full. `payoutPerShareUsd` is null if winning
-    shares are not paid alike."""
+    shares are not all paid the same."""
     book = market.book
     share = book.share_payout(winner)
     caps = market.spec.kind is not MarketKind.DIRECTION
@@ -136,8 +136,8 @@ def position_ended(market: NoticeMarket, *, outcome: int, winner: int, amount: i
 
 
 def payout(market: NoticeMarket, *, outcome: int | None, amount: int, stake_id: int, tx: bytes, **more: Any) -> str:
-    """Return the payload of a sent, made or refused payout. `side` is null for a payment that came too late to become a
-    stake."""
+    """Return the payload of a payout that was sent, completed or refused. `side` is null for a payment that came too
+    late to become a stake."""
     return text(
         {
             "amountUsd": json_number(amount),

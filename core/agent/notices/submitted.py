@@ -1,4 +1,4 @@
-"""Events of transactions about to be sent: a bet's settlement, a payout.
+"""Events of transactions that are about to be sent to settle a bet or pay it out.
 
 The relayer appends these events in the database transaction that stores the signed bytes, so they precede the chain's
 own events. If another transaction locks the wallet's events, as a rebuild may for a long time, the relayer sends the
@@ -35,8 +35,11 @@ class Submitted:
 
 
 async def announce(connection: Connection, chain_id: int, submitted: Sequence[Submitted]) -> None:
-    """Append the intents' events that are not in the log yet, last in the transaction that stores the intents: it
-    shortens the time that this transaction waits for locks. The intents' kinds are among `KINDS`."""
+    """Append the intents' events that are not in the log yet. The intents' kinds are among `KINDS`.
+
+    Call this last in the transaction that stores the intents: it sets a short lock timeout for the rest of the
+    transaction.
+    """
     drafts = [
         *await _bets(connection, chain_id, {each.intent_id: each for each in submitted if each.kind in BETS}),
         *await _payouts(connection, chain_id, [each for each in submitted if each.kind in PAYOUTS]),

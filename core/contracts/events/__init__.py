@@ -20,8 +20,8 @@ __all__ = ["Layout", "Role", "UndecodableLog", "layouts_of"]
 
 
 class Role(StrEnum):
-    """A contract's role, which determines how its events are decoded: the same topic may differ between roles, as
-    FeesSwept does."""
+    """The role of a contract, which determines how its events are decoded: a topic may have a different layout in each
+    role, as FeesSwept does."""
 
     SETTLER = "settler"
     RESOLVER = "resolver"

@@ -33,8 +33,9 @@ class UndecodableLog(VpmError):
 class Layout:
     """The layout of one event of one contract.
 
-    entity: returns a short key of what the event changes, so that the logs of one entity can be folded alone, in chain
-    order; None for an event that only adds a row. data_bytes: the exact size of the data, or None if it varies.
+    entity: returns a short key of what the event changes, so that the logs of one entity can be folded on their own, in
+    chain order; None for an event that only adds a row.
+    data_bytes: the exact size of the data, or None if it varies.
     """
 
     entry: ABIEvent
@@ -156,5 +157,5 @@ def _is_dynamic(part: ABIComponent) -> bool:
 
 
 def _head_words(part: ABIComponent) -> int:
-    """Return how many words a value takes in place: one for a simple value or an offset."""
+    """Return how many words a value occupies in place: one for a simple value or an offset."""
     return sum(map(_head_words, part["components"])) if part["type"] == "tuple" and not _is_dynamic(part) else 1

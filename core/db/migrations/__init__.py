@@ -1,1 +1,1 @@
-"""Alembic's environment and migrations; core.db says how to add one."""
+"""Alembic's environment and migrations. `core.db` explains how to add a migration."""

@@ -1,6 +1,6 @@
 """The tables with what the indexer has read of each chain: its cursor, blocks, raw logs and reorganizations.
 
-Raw logs are the source of all projections (`index_stock`, `index_agent`, `index_shared`): these can be rebuilt from
+Raw logs are the source of all projections (`index_stock`, `index_agent`, `index_shared`), which can be rebuilt from
 `chain_log` alone. Only a reorganization deletes a log.
 """
 
