@@ -1,7 +1,7 @@
 """Follows one chain: at each new head, fetches and writes the new blocks, and rewinds replaced ones.
 
 No state in memory decides what is written: each step starts from the cursor, and moves it in the transaction that
-writes its rows. Killed at any point, or running twice, it continues from the last commit.
+writes its rows. After a crash at any point, or while two processes run, work continues from the last commit.
 """
 
 from __future__ import annotations
@@ -69,8 +69,8 @@ class Recheck:
     width: Width = field(default_factory=lambda: Width(ceiling=RECHECK_BLOCKS, widest=RECHECK_BLOCKS))
 
     def recent(self, cursor: int, lowest: int) -> tuple[int, int] | None:
-        """Return the next range of new blocks to compare, or None. Blocks too far behind the cursor count as
-        history."""
+        """Return the next range of new blocks to compare, or None if there is none yet. Blocks too far behind the
+        cursor count as history."""
         last = cursor - RECHECK_AFTER
         until = self.recent_until if self.recent_until is not None else last - LINKED_AT_ONCE
         first = max(lowest, until + 1, last - 4 * LINKED_AT_ONCE)
@@ -158,7 +158,7 @@ class ChainFollower:
         await self._recheck_blocks()
 
     async def _sum(self) -> None:
-        """Fill the sum tables after the first backfill. Later steps update them, which takes two fifths of a step's
+        """Fill the sum tables after the first backfill. Later steps update the sums, which takes two fifths of a step's
         time."""
         if not self._open_cursor().summed:
             async with self._pool.connection() as connection:
@@ -188,7 +188,8 @@ class ChainFollower:
         await self._append([page], head=head if reaches_head else None)
 
     def _settled_below(self, head: int) -> int:
-        """Return the highest block to read as history: so deep that only blocks with logs need to be stored."""
+        """Return the highest block that is deep enough to be read as history, of which only blocks with logs are
+        stored."""
         settled = head - self._finality_blocks
         for final in (self._finalized, self._reported_final):
             if final is not None and final >= head - MAX_LINKED_GAP:
@@ -240,8 +241,8 @@ class ChainFollower:
     # ---------------------------------------------------------------- rechecking committed blocks
 
     async def _recheck_newest(self) -> None:
-        """Compare the newest blocks up to the cursor with the node now. If the next block builds on logs that they
-        lack, nothing more can be indexed until those are inserted."""
+        """Compare the newest blocks up to the cursor with the node now. If the next block builds on logs that the
+        tables lack, nothing more can be indexed until the missing logs are inserted."""
         cursor = self._open_cursor()
         first = max(self.sources.start_block, cursor.number - 4 * LINKED_AT_ONCE + 1)
         if self.head is not None and first <= cursor.number:
@@ -294,7 +295,8 @@ class ChainFollower:
     # ---------------------------------------------------------------- reorganizations
 
     async def _require_cursor_block(self, cursor: Cursor) -> None:
-        """Raise Replaced unless the chain still has the cursor's block, before history is read on top of it."""
+        """Raise Replaced unless the chain still has the cursor's block. Call this before reading history above the
+        cursor."""
         if cursor.hash is not None:
             (header,) = await self.node.headers([cursor.number])
             if header is None or not _is(header, cursor):
@@ -342,8 +344,8 @@ class ChainFollower:
         metrics.HALTED.labels(self.sources.name).set(state == "halted")
 
     async def _record_head(self, head: Header, state: str | None) -> None:
-        """Record a head, unless the same was recorded within the last second. Recording it again shows readers that the
-        chain is followed, and replaces what a former leader may have written."""
+        """Record a head, unless the same one was recorded within the last second. Recording a head again shows readers
+        that the chain is followed, and replaces what a former leader may have written."""
         seen = SeenHead(head.number, head.timestamp, self._finalized, state)
         if self._recorded != (head.hash, seen) or time.monotonic() - self._recorded_at >= REWRITE_SECONDS:
             async with self._pool.connection() as connection:
@@ -365,7 +367,7 @@ class ChainFollower:
         return head.number >= highest or is_old or self.sources.allows_deep_reorgs
 
     def _final_with_report(self) -> int | None:
-        """Return the final block, including the nodes' last report."""
+        """Return the newest final block, counting the nodes' last report even if its head is not indexed yet."""
         if self._reported_final is None:
             return self._finalized
         return max(self._reported_final, self._finalized or 0)

@@ -101,7 +101,7 @@ class LogCompleteness:
         return logs
 
     async def receipts(self, block_hash: str) -> list[Log] | None:
-        """Return every log of a block, from its receipts, or None if no node has the receipts."""
+        """Return every log of a block from the block's receipts, or None if no node has the receipts."""
         for node in self.node.separate_nodes():
             try:
                 logs = await node.receipt_logs(block_hash)

@@ -42,7 +42,7 @@ _PHASE_AGGREGATORS = hex_of(keccak(text="phaseAggregators(uint16)")[:4])
 
 
 async def emitters_of(rpc: ChainProvider, proxies: Iterable[bytes]) -> dict[bytes, FeedRounds]:
-    """Map every address that emits a feed's rounds to that feed and to the phase of those rounds."""
+    """Map every address that emits a feed's rounds to that feed and to the rounds' phase."""
     emitters: dict[bytes, FeedRounds] = {}
     for proxy in proxies:
         if await _view(rpc, proxy, _AGGREGATOR) is None:
@@ -69,8 +69,8 @@ async def _view(rpc: ChainProvider, to: bytes, data: str) -> bytes | None:
 
 
 async def backfill_feeds(pool: ConnectionPool, node: RpcNode, sources: Sources, cursor: Cursor) -> None:
-    """Index the rounds up to the cursor of emitters that the tables have not followed from the start. Each page is one
-    transaction; an interrupted backfill starts again and replaces what it wrote."""
+    """For emitters that the tables have not followed from the start, index the rounds up to the cursor. Each page is
+    one transaction; an interrupted backfill starts again and replaces what it wrote."""
     async with pool.connection() as connection:
         followed = await known_feeds(connection, sources.chain_id)
     missing = [each for each, feed in sources.feeds.items() if followed.get(each) != feed]

@@ -1,9 +1,9 @@
-"""Fetches blocks and logs from a node so that the result is complete and of one chain.
+"""Fetches blocks and logs from a node so that the result is complete and comes from one chain.
 
 - At the head, `fetch_linked` reads every header. Each must name its predecessor, and every log must be in one of these
-  blocks. A block with logs of ours, or whose bloom allows some, is compared with a second node or with its receipts.
+blocks. A block with logs of ours, or whose bloom allows some, is compared with a second node or with its receipts.
 - Deep in history, `fetch_history` reads only logs and the last header. The logs are compared with a second node's or,
-  without one, with the receipts of a few blocks.
+without a second node, with the receipts of a few blocks.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ HASH_QUESTIONS_AT_ONCE = 8
 
 
 class Replaced(Exception):
-    """An error: the block after the cursor's block has another parent, so the chain was reorganized."""
+    """The block after the cursor's block has another parent, so the chain was reorganized."""
 
 
 class Fetcher:
@@ -94,7 +94,7 @@ class Fetcher:
         return self._page(first, tuple(blocks[number] for number in sorted(blocks)), blocks, logs)
 
     async def _distrusted(self, first: int, last: int) -> Page:
-        """Fetch history as carefully as the head, from a node that left out logs before."""
+        """Fetch history as carefully as blocks at the head, because the node has left out logs before."""
         if last - first >= DISTRUSTED_AT_ONCE:
             raise RpcError(
                 RpcErrorKind.RANGE_TOO_WIDE, "A node left out logs, so its history is read in smaller pages."
@@ -121,7 +121,7 @@ class Fetcher:
         return headers
 
     async def _blocks_of(self, logs: Sequence[Log], hashes: Mapping[int, str]) -> dict[int, BlockInfo]:
-        """Return the logs' blocks, from the logs themselves if they have all fields, else from headers."""
+        """Return the logs' blocks, read from the logs themselves if these have all fields, else from headers."""
         if not self.sources.uses_l1_blocks:
             times = {log.block_number: log.block_timestamp for log in logs}
             if None not in times.values():
@@ -143,7 +143,7 @@ class Fetcher:
 
     async def _logs_of_head(self, head: Header) -> list[Log]:
         """Fetch our contracts' logs in the newest block, and also payments if its bloom allows some or is wrong. Most
-        blocks have none, and the recheck asks again whatever the bloom says."""
+        blocks have no payments, and the recheck fetches them again whatever the bloom says."""
         if head.bloom is not None and not self._bloom.allows_payment(head.bloom):
             logs = await self.node.logs(self.sources.main_filter, head.number, head.number)
             if not logs or self._bloom.allows_ours(head.bloom):
@@ -151,7 +151,7 @@ class Fetcher:
         return await self._ours_and_payments(head.number, head.number)
 
     async def _logs(self, first: int, last: int) -> list[Log]:
-        """Fetch our logs, the token's transfers to us, and the authorizations that may have made these transfers."""
+        """Fetch our logs, the token's transfers to us, and the authorizations that may have caused these transfers."""
         logs = await self._ours_and_payments(first, last)
         if len(self.node.separate_nodes()) > 1:
             logs = await self.completeness.complete_page(self._filters, first, last, logs)
@@ -171,7 +171,7 @@ class Fetcher:
         return [self.sources.main_filter] if payments is None else [self.sources.main_filter, payments]
 
     async def _authorizations_of(self, headers: Sequence[Header], logs: Sequence[Log]) -> list[Log]:
-        """Fetch, block by block, the authorizations that may have made the transfers in `logs`."""
+        """Fetch, block by block, the authorizations that may have caused the transfers in `logs`."""
         by_block: dict[str, list[Log]] = {}
         for log in self._payments_in(logs):
             by_block.setdefault(log.block_hash, []).append(log)
@@ -201,8 +201,8 @@ class Fetcher:
         ]
 
     async def _complete(self, headers: Sequence[Header], logs: list[Log]) -> list[Log]:
-        """Return the logs and any that the node left out. If nothing can verify a block that came without logs although
-        its bloom allows some, fetch its logs again by the block's hash."""
+        """Return the logs and any that the node left out. If a block came without logs although its bloom allows some,
+        and nothing can verify that, fetch its logs again by the block's hash."""
         received: dict[str, list[Log]] = {}
         for log in logs:
             received.setdefault(log.block_hash, []).append(log)
@@ -256,7 +256,7 @@ INDEXES = 2**31
 
 def block_hashes(logs: Sequence[Log], first: int, last: int) -> dict[int, str]:
     """Return the hashes of the logs' blocks. Raise NodeFault for a block outside the range, ChainMoved for a block with
-    two hashes, and ValueError for a malformed hash, which is not another block's."""
+    two hashes, and ValueError for a malformed hash, which is no sign of a second block."""
     hashes: dict[int, str] = {}
     number_text, number, hash_text = "", -1, ""
     for log in logs:

@@ -86,7 +86,7 @@ async def find_fork(connection: Connection, node: RpcNode, chain_id: int, top: i
 
 async def require_agreement(node: RpcNode, fork: Fork) -> None:
     """Raise NodeFault unless every node has the same fork. A node without the ancestor may lag, so it does not confirm
-    the fork. A node without the replaced block does: its chain may have been cut short."""
+    the fork. A node without the replaced block does confirm it: that node's chain may have been cut short."""
     blocks = [block for block in (fork.ancestor, fork.replaced) if block is not None]
     for each in node.separate_nodes():
         hashes = await _hashes(each, blocks)

@@ -1,4 +1,4 @@
-"""Fetches history in pages, several in flight, as wide as the node allows, and yields them in order."""
+"""Fetches history in pages as wide as the node allows, several at once, and yields the pages in order."""
 
 from __future__ import annotations
 
@@ -36,8 +36,10 @@ TOO_MUCH = (RpcErrorKind.RANGE_TOO_WIDE, RpcErrorKind.TIMEOUT)
 @dataclass(slots=True)
 class Width:
     """The width of the next page in blocks, and how many pages to fetch at once (`in_flight`). The width grows while
-    pages hold few logs, and shrinks when they hold many or are refused. `ceiling` is the widest page that the node is
-    known to accept; a refusal may have been temporary, so each page that wide raises it by an eighth, up to `widest`.
+    pages hold few logs, and shrinks when they hold many or are refused.
+
+    `ceiling` is the widest page that the node is known to accept. A refusal may have been temporary, so each page as
+    wide as the ceiling raises it by an eighth, up to `widest`.
     """
 
     blocks: int = 64
@@ -92,7 +94,7 @@ async def _page(fetcher: Fetcher, first: int, last: int, width: Width) -> Page:
 
 
 async def batches(history: AsyncGenerator[Page, None]) -> AsyncGenerator[list[Page], None]:
-    """Yield pages in batches that are written together. After a failure, yield the pages fetched before it, too."""
+    """Yield pages in batches that are written together. If a page fails, first yield the pages fetched before it."""
     batch: list[Page] = []
     async with aclosing(history):
         try:

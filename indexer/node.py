@@ -88,8 +88,8 @@ STRICT_SECONDS = 300.0
 
 
 class RpcNode:
-    """A chain as one or several nodes report it; if one URL fails, requests go to the next. Methods raise only RpcError
-    or NodeFault."""
+    """A chain as one or more nodes report it. If one URL fails, requests go to the next. Methods raise only RpcError or
+    NodeFault."""
 
     def __init__(self, rpc: ChainProvider, strict_until: float = -math.inf) -> None:
         self._rpc = rpc
@@ -128,8 +128,8 @@ class RpcNode:
         return logs
 
     async def receipt_logs(self, block_hash: str) -> list[Log] | None:
-        """Return all logs of a block, of any contract, from its receipts, or None if the node does not have the
-        receipts."""
+        """Return all logs of a block, including those of other people's contracts, from its receipts, or None if the
+        node does not have the receipts."""
         shape = _STRICT_RECEIPTS if self._is_strict else _RECEIPTS
         receipts = await self._if_served("eth_getBlockReceipts", [block_hash], shape)
         return None if receipts is None else [log for receipt in receipts for log in receipt.logs]
@@ -157,7 +157,7 @@ class RpcNode:
             return None
 
     def separate_nodes(self) -> Sequence[RpcNode]:
-        """Return at most two of the nodes as separate clients. Both must agree where a mistake would be costly."""
+        """Return at most two of the nodes as separate clients. Where a mistake would be costly, both must agree."""
         if len(self._rpc.labels) == 1:
             return (self,)
         if not self._separate:

@@ -1,4 +1,4 @@
-"""Adds events for wallets, made from the settlement wallet's logs, in the transaction of the projections.
+"""Adds events for wallets, made from the settlement wallet's logs, in the transaction that writes the projections.
 
 An event's id derives from its block hash and log index. So a chain gives the same events on any database, and a log
 that a reorganization moves to another block becomes another event.
@@ -29,8 +29,8 @@ REFUSED = "The token rejected the transfer; it will be sent again later."
 async def append_events(
     connection: Connection, sources: Sources, logs: Sequence[LogRecord], hashes: Mapping[int, bytes]
 ) -> None:
-    """Append the events of these logs, which are in chain order and whose projections are stored. `hashes` are their
-    blocks' hashes by number. Call this only once in a transaction, because it locks the wallets."""
+    """Append the events of these logs, which are in chain order and whose projections are stored. `hashes` maps block
+    numbers to hashes. Call this only once in a transaction, because it locks the wallets."""
     with_events = [each for each in logs if isinstance(each.event, WITH_EVENTS)]
     if not with_events:
         return
@@ -89,7 +89,7 @@ def _ended(
     at: _Place, market: NoticeMarket, winner: int | None, observed: int | None, stakes: Sequence[Any]
 ) -> list[Draft]:
     """Draft a settled market's events: its result for each wallet, then the outcome of each stake. Refunded stakes
-    neither won nor lost, as their payout event says."""
+    neither won nor lost; their payout events report the refund."""
     resolved = payloads.market_resolved(market, winner=winner, observed=observed, tx=at.log.tx, block=at.log.block)
     wallets = dict.fromkeys(each.wallet for each in stakes)
     drafts = [at.draft(EventType.MARKET_RESOLVED, wallet, resolved, market, None) for wallet in wallets]

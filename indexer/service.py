@@ -137,7 +137,7 @@ class ChainService:
             pause = min(pause * 2, MAX_PAUSE_SECONDS)
 
     async def _follow(self, follower: ChainFollower, heads: Heads, rpc: ChainProvider, deployment: Deployment) -> None:
-        """Follow the chain until the feeds' rounds come from other emitters."""
+        """Follow the chain. Return when the feeds' rounds come from other emitters."""
         pause = FIRST_PAUSE_SECONDS
         reopen = True
         feeds_asked = time.monotonic()

@@ -1,10 +1,10 @@
 """A chain's sources: the deployment file's contracts by role, and the filters that select their logs.
 
 A live token logs far too many authorizations to read. So only its transfers to our contracts are fetched, then the
-authorizations of their senders in the same blocks; of those, only the ones in the same transaction are kept.
+authorizations of their senders in the same blocks; only authorizations in the transaction of such a transfer are kept.
 
 Cancellations are fetched for all payers, because a payer may cancel before the first payment to us. They are rare on
-the live token, and come with the request for our contracts' events. A cancellation that a node leaves out does no harm:
+the live token, and come with the request for our contracts' events. A node that leaves out a cancellation does no harm:
 the payer is then not asked to sign again.
 """
 
@@ -39,7 +39,7 @@ Filter = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class FeedRounds:
-    """The proxy that an emitter of rounds publishes for, and its phase if its round ids do not include one."""
+    """The proxy that an emitter of rounds publishes for, and the rounds' phase if their ids do not include one."""
 
     proxy: bytes
     phase: int | None = None
@@ -50,7 +50,7 @@ class FeedRounds:
 
 @dataclass(frozen=True)
 class Emitter:
-    """A followed address, with the layouts of its logs by the hex of their first topic."""
+    """A followed address, with the layouts of its logs by first topic (hex)."""
 
     address: bytes
     role: Role

@@ -1,7 +1,7 @@
 """Compares raw logs with a node's, all other rows with a new fold of the logs, and sums with new sums of these rows.
 
-A stage compares a page of rows at a time, in a snapshot of the tables and at its block. The chain moves on between
-pages, so rows that have to agree with each other are compared within one page.
+A stage compares a page of rows at a time, each in a snapshot of the tables and with the chain at the snapshot's block.
+The chain moves on between pages, so rows that have to agree with each other are compared within one page.
 
 New rows are written to temporary tables of the same names, which hide the stored tables. One query for each table
 compares the two, so columns added later are compared too.
@@ -56,7 +56,8 @@ class Comparison:
     block: int = 0
 
     def fields(self, what: str, key: object, ours: Mapping[str, Any], chain: Mapping[str, Any] | RpcError) -> None:
-        """Compare every field of `ours` with the chain's. A view that reverted is one mismatch; raise other errors."""
+        """Compare every field of `ours` with the chain's. A view that reverted is one mismatch; other errors are
+        raised."""
         if isinstance(chain, RpcError):
             if chain.kind is not RpcErrorKind.REVERTED:
                 raise chain
@@ -105,7 +106,7 @@ class Snapshot:
         return await self.client.read_many(calls, self.block)
 
     async def row(self, query: bytes, values: Any = None) -> tuple[Any, ...]:
-        """Return the row of a query that always has one."""
+        """Return the first row of a query that always has one."""
         row = await self.connection.fetch_one(query, values)
         assert row is not None
         return row
@@ -114,8 +115,8 @@ class Snapshot:
 @dataclass(frozen=True, slots=True)
 class AuditStage:
     """One kind of comparison. `page` compares the rows after a place (None is the start) and returns the place where it
-    ended, or None if nothing is left. `only_if_equal`: skip it after a mismatch, since rows that differ from their logs
-    must be rebuilt first."""
+    ended, or None if nothing is left. `only_if_equal`: skip this comparison after a mismatch, since rows that differ
+    from their logs must be rebuilt first."""
 
     name: str
     page: Callable[[Snapshot, Place | None], Awaitable[Place | None]]
@@ -253,7 +254,7 @@ async def _projections(snapshot: Snapshot, after: Place | None) -> Place | None:
 
 
 def _tables_between(sources: Sources, low: bytes, high: bytes) -> Iterator[tuple[Table, Composable, list[Any]]]:
-    """Yield the tables with rows of entities after `low` up to `high`, and the condition for these rows."""
+    """Yield each table with rows of entities after `low` up to `high`, and the condition that selects these rows."""
     for part in PARTS:
         if part.role not in sources.contracts:
             continue
@@ -275,7 +276,7 @@ def _of_chain(table: Table, sources: Sources) -> tuple[Composable, list[Any]]:
 
 
 async def _sum_tables(snapshot: Snapshot, _after: Place | None) -> None:
-    """Sum all stored rows again, and compare the sums. There are none until history has been read."""
+    """Sum all stored rows again, and compare the sums. No sums are stored until the first backfill has ended."""
     connection, sources = snapshot.connection, snapshot.sources
     summed = b"SELECT summed FROM chain_cursor WHERE chain_id = %s"
     if await connection.fetch_value(summed, (sources.chain_id,)):

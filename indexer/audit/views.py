@@ -110,7 +110,7 @@ async def _compare(snapshot: Snapshot, views: Iterable[View]) -> None:
 
 
 def as_view_fields(row: Any, *names: str) -> dict[str, Any]:
-    """Return a row's columns under the names that contracts' views use, converted to the types of decoded results."""
+    """Return a row's columns under the names that the contracts' views use, as the types of decoded results."""
     return {name: as_view_value(value) for name, value in camel_fields(row, *names).items()}
 
 
@@ -180,8 +180,8 @@ SUMS = (
 
 
 async def _sums(snapshot: Snapshot, _after: Place | None) -> None:
-    """Compare the contracts' sums with the tables'. Read from the node first, because it may no longer have the block
-    when the tables are summed."""
+    """Compare the contracts' sums with the tables'. The node is read first, because after the tables are summed it may
+    no longer have the block."""
     for role, names, query in SUMS:
         if role in snapshot.contracts:
             answers = await snapshot.read(*(snapshot.contracts[role].call(name) for name in names))
@@ -202,7 +202,7 @@ AND a.recipient = %s AND NOT EXISTS (SELECT FROM agent_stake s WHERE s.wallet = 
 
 async def _liabilities(snapshot: Snapshot, _after: Place | None) -> None:
     """Compare the settlement wallet's own sums with its debts in our rows, and check that unbooked money is still
-    there. Read from the node first, because it may no longer have the block when the tables are summed."""
+    there. The node is read first, because after the tables are summed it may no longer have the block."""
     if Role.WALLET not in snapshot.contracts:
         return
     wallet = snapshot.contracts[Role.WALLET]

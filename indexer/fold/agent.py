@@ -1,8 +1,8 @@
 """Agent markets, outcome books and stakes, folded from the logs of settlement wallet, resolver and lister.
 
 `core.agent.book` computes shares and payouts; a log that disagrees is a Contradiction. So is an action that only some
-of its contracts log. Opening a market takes one log from each of the three contracts in one transaction; settling it
-takes a log of the wallet and a log of the resolver.
+of the contracts involved have logged. Opening a market takes one log from each of the three contracts in one
+transaction; settling it takes a log of the wallet and a log of the resolver.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ NO_REFERENCE = bytes(32)
 
 @dataclass(slots=True)
 class _Act:
-    """The logs that several contracts write for one action on a market, by event."""
+    """The logs that several contracts write for one action on a market, keyed by event."""
 
     last: LogRecord
     events: dict[type, Any] = field(default_factory=dict)
@@ -73,7 +73,7 @@ class AgentFold:
     # ---------------------------------------------------------------- loading
 
     def needs(self, logs: Iterable[LogRecord]) -> Iterator[Need]:
-        """Yield the rows to load. The caller adds the rows of each `Need` before it takes the next."""
+        """Yield the rows to load. The caller adds the rows of each `Need` before it takes the next `Need`."""
         seen = {log.entity for log in logs if log.entity is not None and log.entity[:1] == AGENT_MARKET}
         markets = [(key,) for entity in seen if (key := entity[1:]) not in self._markets]
         yield Need(MARKET, ("market_id",), markets)
@@ -250,7 +250,7 @@ class AgentFold:
         self._touch(log, e.market_id)
 
     def _require_agreement(self, log: LogRecord, market_id: bytes) -> None:
-        """Raise Contradiction if wallet and resolver have logged different results. They may log in either order."""
+        """Raise Contradiction if wallet and resolver have logged different results. The two may log in either order."""
         events = self._act(self._settlings, log, market_id).events
         if ev.MarketDecided in events and len(events) == 2:
             decided, market = events[ev.MarketDecided].event, self._markets[market_id]
@@ -286,7 +286,7 @@ class AgentFold:
         self._touch(log, e.market_id)
 
     def _owed(self, market: Any, stake: Any) -> tuple[int, bool]:
-        """Return the amount now due to a stake, and whether it is a refund of its payment."""
+        """Return the amount now due to a stake, and whether that amount refunds its payment."""
         if stake.status == StakeStatus.OWED_BACK:
             return stake.amount, True
         if stake.status != StakeStatus.IN_BOOK or market.status == AgentMarketStatus.OPEN:

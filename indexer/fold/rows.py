@@ -1,6 +1,5 @@
 """What folds take and return: pages of logs, and projection rows as objects. A row has its table's columns as
-attributes, and `stored`, which is True if the database already has a row with the same key, to be replaced.
-"""
+attributes. Its attribute `stored` is True if it replaces a row with the same key in the database."""
 
 from __future__ import annotations
 
@@ -14,7 +13,8 @@ from sqlalchemy import Table
 
 
 class BlockInfo(msgspec.Struct, frozen=True, gc=False):
-    """A block as stored. `l1_number` is what contracts read as block.number, on most chains the block's own number."""
+    """A block as stored. `l1_number` is what contracts read as block.number; on most chains it is the block's own
+    number."""
 
     number: int
     hash: bytes
@@ -39,8 +39,8 @@ class LogRecord(msgspec.Struct, frozen=True, gc=False):
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Consecutive blocks from `first` to `end`. `logs` are all of our logs there, in chain order. `blocks` are those to
-    store, in ascending order: `end`, every block with logs, and perhaps others."""
+    """Consecutive blocks from `first` to `end`. `logs` are all of our logs in these blocks, in chain order. `blocks`
+    are the blocks to store, in ascending order: `end`, every block with logs, and perhaps others."""
 
     first: int
     end: BlockInfo
@@ -54,7 +54,7 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """The stored rows that a fold needs, whose `columns` equal one of `values`."""
+    """A fold's request for the stored rows whose `columns` equal one of `values`."""
 
     kind: RowKind
     columns: tuple[str, ...]
@@ -72,8 +72,8 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class AffectedRows:
-    """The rows whose share of the sums a step may change: positions or stakes by id, those that it `added`, all those
-    of some vintages or `whole` markets, and the rows of `markets` themselves."""
+    """The rows whose shares of the sums a step may change: the positions or stakes with these `ids`, those that the
+    step `added`, all those of these `vintages` or `whole` markets, and the rows of `markets` themselves."""
 
     ids: list[int] = field(default_factory=list)
     added: list[int] = field(default_factory=list)
@@ -83,13 +83,13 @@ class AffectedRows:
 
 
 def fields_of(event: Any) -> dict[str, Any]:
-    """Return an event's fields as values of columns: arrays are lists."""
+    """Return an event's fields as column values, with tuples as lists."""
     fields = msgspec.structs.asdict(event)
     return {name: list(value) if isinstance(value, tuple) else value for name, value in fields.items()}
 
 
 def copy_fields(row: Any, event: Any, *names: str) -> None:
-    """Copy all fields of an event, or those named, to the columns of the same names."""
+    """Copy an event's fields (all, or only those named) to the columns of the same names."""
     for name in names or event.__struct_fields__:
         setattr(row, name, getattr(event, name))
 

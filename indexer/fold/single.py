@@ -1,9 +1,10 @@
-"""Rows that single logs make: feeds' rounds with their measures, and token authorizations with the transfers they made.
+"""Rows made from single logs: feeds' rounds with their measures, and token authorizations with the transfers they
+caused.
 
 In both forms of EIP-3009 the token logs AuthorizationUsed and, directly after it, the Transfer that the authorization
-made. So a payment is a pair of adjacent logs of one transaction, token and payer. Nothing else counts: one call may
-move a payer's money by several authorizations and plain transfers, and an amount that a stranger's call moved must
-never be booked for a payer who signed another amount.
+caused. So a payment is a pair of adjacent logs with the same transaction, token and payer. Nothing else counts: one
+call may move a payer's money by several authorizations and plain transfers, and an amount that a stranger's call moved
+must never be booked for a payer who signed another amount.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ LogPlace = tuple[int, int]
 
 
 def pairs(logs: Iterable[LogRecord]) -> dict[LogPlace, LogRecord]:
-    """Map the place of each AuthorizationUsed to the transfer it made. Logs are in chain order, so no transfer is
+    """Map the place of each AuthorizationUsed to the transfer it caused. Logs are in chain order, so no transfer is
     paired twice."""
     return {(used.block, used.index): after for used, after in pairwise(logs) if _is_pair(used, after)}
 
@@ -69,8 +70,8 @@ def _is_pair(used: LogRecord, after: LogRecord) -> bool:
 
 
 def relevant(logs: list[LogRecord]) -> list[LogRecord]:
-    """Drop unneeded token logs: transfers that no authorization made, and authorizations used in transactions in which
-    their payer paid our contracts nothing."""
+    """Drop unneeded token logs: transfers that no authorization caused, and authorizations used in transactions in
+    which their payer paid our contracts nothing."""
     transfers = {(log.block, log.index) for log in pairs(logs).values()}
     payers = {(log.tx, log.event.sender) for log in logs if isinstance(log.event, Transfer)}
     kept = []

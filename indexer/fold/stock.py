@@ -1,7 +1,7 @@
 """Stock markets, vintages and positions, folded from the logs of the settler, the resolver and the lister.
 
 `core.stock.vested_fold` computes what each event does to a book, and this module keeps the rows. Entries are the
-exception: they only add to the pending vintage and are so many that this module changes the row directly.
+exception: they only add to the pending vintage and are so numerous that this module changes the row directly.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ COUNTERS = ("paid_principal", "paid", "fees", "refused", "refunded", "residue_cl
 
 
 class _MarketState:
-    """A market's row, and its books as a `VestedMarket` while consecutive events need them: then `_value` is set and
-    newer than the row. Payouts are counted on the row only, because they are many and change no book."""
+    """A market's row and, while consecutive events need it, `_value`: the books as a `VestedMarket`, which are then
+    newer than the row. Payouts are counted on the row only, because they are numerous and change no book."""
 
     __slots__ = ("_value", "_written", "row")
 

@@ -58,7 +58,7 @@ _AT_HEAD = (
 
 
 async def open_cursor(connection: Connection, sources: Sources) -> Cursor:
-    """Return the chain's cursor, creating its row if needed. Raise OtherSources if it was filled from other
+    """Return the chain's cursor, creating its row if needed. Raise OtherSources if the database was filled from other
     contracts."""
     async with connection.transaction():
         await _ensure_row(connection, sources)
@@ -82,8 +82,8 @@ async def _ensure_row(connection: Connection, sources: Sources) -> None:
     """Insert the cursor's row if it is missing: before the first block or, if only the row was lost, at the highest
     stored block.
 
-    One transaction moves the cursor and writes or removes blocks and logs. So all logs up to the highest stored block
-    are stored, and none above it. At worst, some blocks without logs are read again.
+    The transaction that moves the cursor also writes or removes the blocks and logs. So all logs up to the highest
+    stored block are stored, and none above it. At worst, some blocks without logs are read again.
     """
     if await connection.fetch_one("SELECT FROM chain_cursor WHERE chain_id = %s", (sources.chain_id,)) is not None:
         return
@@ -111,8 +111,8 @@ async def _ensure_row(connection: Connection, sources: Sources) -> None:
 
 
 async def _require_our_logs(connection: Connection, sources: Sources) -> None:
-    """Raise OtherSources unless the stored logs are from the deployment file's contracts. One log is
-    enough: all logs with an entity, which those of feeds lack, came from the same contracts."""
+    """Raise OtherSources unless the stored logs are from the deployment file's contracts. Checking one log is enough:
+    all logs with an entity came from the same contracts. Logs of feeds have no entity."""
     address = await connection.fetch_value(
         "SELECT address FROM chain_log WHERE chain_id = %s AND entity IS NOT NULL ORDER BY entity LIMIT 1",
         (sources.chain_id,),
@@ -122,8 +122,8 @@ async def _require_our_logs(connection: Connection, sources: Sources) -> None:
 
 
 async def _old_feeds(connection: Connection, sources: Sources) -> dict[bytes, FeedRounds]:
-    """Return the emitters of stored rounds that are no longer followed. The others will be read again from the start,
-    because only the lost row recorded whether all their rounds are stored."""
+    """Return the emitters of stored rounds that are no longer followed. The rounds of followed emitters will be read
+    again from the start, because only the lost row recorded whether all of them are stored."""
     rows = await connection.fetch_all(
         "SELECT DISTINCT l.address, r.feed, div(r.round_id, 18446744073709551616) FROM oracle_round r"
         " JOIN chain_log l USING (chain_id, block_number, log_index) WHERE r.chain_id = %s AND l.address <> ALL(%s)",
@@ -168,8 +168,8 @@ async def lock_cursor(connection: Connection, cursor: Cursor) -> Cursor:
 async def move_cursor(
     connection: Connection, cursor: Cursor, to: BlockInfo | None, head: SeenHead | None = None
 ) -> Cursor:
-    """Move the cursor to a block, or before the first if `to` is None, record `head` if it is given, and signal
-    the step. Call this first in the transaction that writes or removes the blocks between: the row lock keeps other
+    """Move the cursor to a block, or before the first if `to` is None, record `head` if it is given, and signal the
+    step. Call this first in the transaction that writes or removes the blocks in between: the row lock keeps other
     writers out until the commit."""
     number, digest, block_time, l1_number = _place(cursor.start_block, to)
     seen = _AT_HEAD if head is not None else b"head_number = greatest(head_number, %(number)s)"

@@ -1,5 +1,5 @@
 """Checks that every stake names a payment that the token logged. A missing payment only raises an alarm, because the
-contract has booked the stake either way."""
+contract has already booked the stake."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class BookedStake(NamedTuple):
 
 
 async def unpaid_stakes(connection: Connection, sources: Sources, booked: Sequence[BookedStake]) -> list[int]:
-    """Return the ids of stored stakes and refunds without a payment: the token's logs have none with the same payer,
+    """Return the ids of stored stakes and refunds without a payment: the token logged no payment with the same payer,
     amount and nonce, or only one that paid for another stake."""
     if not booked:
         return []
@@ -55,8 +55,11 @@ async def unpaid_stakes(connection: Connection, sources: Sources, booked: Sequen
 
 async def warn_of_unpaid(connection: Connection, sources: Sources, logs: Sequence[LogRecord]) -> None:
     """Report bookings without a payment. The contract checks its payments, so a missing payment means that the token's
-    logs have changed, or that the creditor lied. A payment among these logs, in the booking's own transaction, is new
-    and can pay for one booking; only other bookings are looked up."""
+    logs have changed, or that the creditor lied.
+
+    A payment among these logs, in the booking's own transaction, is new and can pay for one booking. Only bookings
+    without such a payment are looked up.
+    """
     if Role.WALLET not in sources.contracts:
         return
     made, ours = pairs(logs), sources.contracts[Role.WALLET]

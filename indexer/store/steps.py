@@ -43,7 +43,7 @@ SLICE = 100  # logs folded before other tasks run
 @dataclass(frozen=True, slots=True)
 class Part:
     """The projections of one contract and its helpers: a venue and its markets. `market` is the first byte of a
-    market's entity, `tables` hold the market's rows, and `key` turns the entity into the key there."""
+    market's entity, `tables` hold the market's rows, and `key` turns an entity into its key in these tables."""
 
     role: Role
     venue: bytes
@@ -79,10 +79,10 @@ money."""
 
 
 class Folding:
-    """Folds consecutive runs of logs in one transaction: for each run, call `load`, `run` and `take_changes`.
+    """Folding of consecutive runs of logs in one transaction: for each run, call `load`, `run` and `take_changes`.
 
     Rows stay in memory until the end, so a run may be folded before the changes of earlier runs are stored. `run` does
-    not use the database, and lets other tasks store those changes between slices.
+    not use the database, and pauses between slices so that other tasks can store those changes.
     """
 
     def __init__(self, chain_id: int, feeds: Mapping[bytes, FeedRounds]) -> None:
@@ -138,8 +138,8 @@ class Folding:
 async def fold_logs(
     connection: Connection, chain_id: int, feeds: Mapping[bytes, FeedRounds], logs: list[LogRecord]
 ) -> None:
-    """Apply logs to the stored projections. They must be in chain order, and directly follow the logs already folded
-    for the same entities."""
+    """Apply logs to the stored projections. The logs must be in chain order, and directly follow the logs already
+    folded for the same entities."""
     folding = Folding(chain_id, feeds)
     await folding.load(connection, logs)
     await folding.run()
@@ -157,7 +157,7 @@ async def _store_writes(connection: Connection, writes: Iterable[Write]) -> None
 
 
 def affected_markets(entities: Iterable[bytes]) -> dict[Role, AffectedRows]:
-    """Return the markets among entities, with all positions or stakes, by the contract that holds the money."""
+    """Return the markets among the entities, with all positions or stakes, by the contract that holds their money."""
     keys = {part.role: [part.key(each) for each in entities if each[:1] == part.market] for part in PARTS}
     return {role: AffectedRows(whole=some, markets=some) for role, some in keys.items() if some}
 
@@ -189,8 +189,8 @@ async def append(
     durable: bool = True,
     head: SeenHead | None = None,
 ) -> Cursor:
-    """Write consecutive pages that start right after the cursor, and move the cursor to their end, which is `head` if
-    that is given. While a page is folded, the database stores that page's logs and the rows of the page before."""
+    """Write consecutive pages that start right after the cursor, and move the cursor to their end. If `head` is given,
+    it is that end. While a page is folded, the database stores that page's logs and the rows of the page before."""
     chain_id, first, end = sources.chain_id, pages[0].first, pages[-1].end
     assert first == cursor.number + 1
     async with connection.transaction():
@@ -231,8 +231,8 @@ async def _store(connection: Connection, cursor: Cursor, changes: Changes | None
 
 
 async def rewind(connection: Connection, sources: Sources, cursor: Cursor, ancestor: BlockInfo | None) -> Cursor:
-    """Remove the blocks above the ancestor, or all if it is None, and fold the entities that their logs touched again
-    from the remaining logs."""
+    """Remove the blocks above the ancestor, or all blocks if it is None. Then fold again, from the remaining
+    logs, every entity that the removed logs touched."""
     chain_id = sources.chain_id
     async with connection.transaction():
         await begin_writing(connection)
@@ -256,7 +256,7 @@ async def rewind(connection: Connection, sources: Sources, cursor: Cursor, ances
 
 async def prune_blocks(connection: Connection, cursor: Cursor, below: int) -> None:
     """Delete blocks without logs below `below`, since no reorganization goes back that far. Raise CursorMoved if
-    another process leads: it may be adding logs to one of these blocks."""
+    another process leads, since that process may be adding logs to one of these blocks."""
     async with connection.transaction():
         await begin_writing(connection)
         await lock_cursor(connection, cursor)
@@ -270,7 +270,7 @@ async def prune_blocks(connection: Connection, cursor: Cursor, below: int) -> No
 async def insert_missing(
     connection: Connection, sources: Sources, cursor: Cursor, page: Page, missing: Sequence[LogRecord]
 ) -> None:
-    """Insert logs into blocks below the cursor, and fold the entities that they touch again."""
+    """Insert logs into blocks below the cursor, then fold the entities of these logs again."""
     chain_id, numbers = sources.chain_id, {log.block for log in missing}
     async with connection.transaction():
         await begin_writing(connection)
@@ -292,8 +292,8 @@ async def insert_missing(
 
 
 async def _pair_again(connection: Connection, sources: Sources, blocks: set[int]) -> None:
-    """Pair the authorizations in some blocks with their transfers again, since an unpaired one's transfer may be stored
-    now."""
+    """In these blocks, pair authorizations with transfers again, since the transfer of an unpaired authorization may be
+    stored by now."""
     if not blocks:
         return
     await connection.execute(
@@ -305,7 +305,7 @@ async def _pair_again(connection: Connection, sources: Sources, blocks: set[int]
 
 
 async def store_block(connection: Connection, chain_id: int, block: BlockInfo) -> None:
-    """Store a block below the cursor, whose lock the caller holds."""
+    """Store a block below the cursor. The caller holds the cursor's lock."""
     stored = await connection.fetch_value(
         "INSERT INTO chain_block (chain_id, number, hash, timestamp, l1_block_number) VALUES (%s, %s, %s, %s, %s)"
         " ON CONFLICT (chain_id, number) DO UPDATE SET number = excluded.number RETURNING hash",
@@ -316,7 +316,7 @@ async def store_block(connection: Connection, chain_id: int, block: BlockInfo) -
 
 
 async def fold_stored(connection: Connection, sources: Sources, chosen: LiteralString = "true", **values: Any) -> None:
-    """Fold all stored logs, or those that match a condition on `l`. No rows of these logs may be stored."""
+    """Fold all stored logs, or those that match a condition on `l`. No rows made from these logs may be stored yet."""
     async with aclosing(stored_batches(connection, sources, chosen, **values)) as batches:
         async for batch in batches:
             await fold_logs(connection, sources.chain_id, sources.feeds, batch)

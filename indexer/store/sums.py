@@ -32,8 +32,9 @@ from indexer.store.tables import clear, remove, scan_tables
 
 @dataclass(frozen=True, slots=True)
 class _Sum:
-    """A table of sums. `parts` selects each projection row's share in the order of the table's columns: the key, then 1
-    for the row, then amounts. `chosen` selects the rows in the arrays of `AffectedRows` that `named` lists.
+    """A table of sums. `parts` selects each projection row's share, with values in the order of the table's columns:
+    the key, then 1 for the row, then amounts. `chosen` selects the rows in those arrays of `AffectedRows` that `named`
+    lists.
 
     `total` has one row, the sums of this table's rows. The statement `adding` updates it from the added shares (`part`)
     and the resulting rows (`changed`).

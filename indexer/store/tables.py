@@ -45,7 +45,7 @@ async def use_indexes(connection: Connection) -> None:
 
 
 async def scan_tables(connection: Connection) -> None:
-    """Let the planner read whole tables again, without a time limit."""
+    """Let the planner scan whole tables again in this transaction, without a time limit."""
     await connection.execute(
         b"SET LOCAL statement_timeout = 0; SET LOCAL enable_seqscan = on; SET LOCAL enable_hashjoin = on"
     )
@@ -72,8 +72,8 @@ async def copy_rows(
 
 
 async def store(connection: Connection, write: Write) -> None:
-    """Insert new rows and update existing ones. Few rows, as at the head, are single updates in one round trip. More
-    rows go through a temporary table and are updated by one statement."""
+    """Insert new rows and update existing ones. A few rows, as at the head, are updated one by one in one round trip.
+    More rows go through a temporary table and are updated by one statement."""
     if write.added:
         await copy_rows(connection, write.table, write.added)
     if 0 < len(write.changed) <= FEW_ROWS:
@@ -163,8 +163,8 @@ def copy_statement(table: sa.Table, into: str) -> bytes:
 
 @cache
 def _stage_statement(table: sa.Table) -> bytes:
-    """Return the statements that create the session's staging table, and empty it: one transaction may store a table
-    several times, and rows staged earlier would overwrite later ones."""
+    """Return the statements that create the session's staging table and empty it. It must be empty because one
+    transaction may store a table several times, and rows staged earlier would overwrite later ones."""
     return (
         SQL("CREATE TEMPORARY TABLE IF NOT EXISTS {staged} (LIKE {table}) ON COMMIT DELETE ROWS; TRUNCATE {staged}")
         .format(staged=Identifier(f"staged_{table.name}"), table=Identifier(table.name))
