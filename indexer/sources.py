@@ -117,7 +117,7 @@ class Sources:
         return {"address": [hex_of(self.token)], "topics": [hex_of(TRANSFER.topic), None, ours]}
 
     def authorization_filter(self, senders: list[str]) -> Filter:
-        """Return the filter for authorizations used by `senders`, which are topics."""
+        """Return the filter for authorizations used by `senders`, given as topics."""
         assert self.token is not None
         return {"address": [hex_of(self.token)], "topics": [hex_of(AUTHORIZATION_USED.topic), senders]}
 

@@ -280,8 +280,9 @@ def listing_terms(spec: MarketSpec, feed: FeedTerms, bounds: ListingBounds, now:
 
 
 def _since_stakes(spec: MarketSpec, feed: FeedTerms) -> int:
-    """Return the maximum age in seconds of a market's first reading. A reading no older than this covers no time in
-    which stakes were accepted. A reading on a grid also covers time before its own timestamp, so its limit is lower."""
+    """Return the maximum age in seconds of the first reading that a market uses. A reading no older than this covers no
+    time in which stakes were accepted. A reading on a grid also covers time before its own timestamp, so its limit is
+    lower."""
     moment = spec.start_at if spec.kind is MarketKind.DIRECTION else spec.ends_at
     looks_back = feed.memory - feed.step if feed.step else 0
     return moment - spec.closes_at - MARGIN - looks_back

@@ -63,7 +63,7 @@ class Specification(DecidingTerms):
 
     @classmethod
     def from_row(cls, row: Any) -> Specification:
-        """Read a row of `agent_market`."""
+        """Make a specification from a row of `agent_market`."""
         said = {each.name: getattr(row, each.name) for each in fields(cls)}
         exact = {"kind": MarketKind(row.kind), "target": int(row.target), "bounds": tuple(map(int, row.bounds))}
         return cls(**{**said, **exact})
@@ -157,7 +157,7 @@ def listed_document(
 
 
 def draft_document(spec: Specification, feed_key: str) -> MarketDocument:
-    """Return the texts of a market that is to be listed. The listing must use the id in these texts."""
+    """Return the texts of a market that is about to be listed. The listing must use the id in these texts."""
     subject = FeedSubject(feed_key)
     return _document(id_of(spec, subject), True, spec, subject, None)
 

@@ -191,7 +191,7 @@ def explain(error: RpcError, errors: Mapping[bytes, CustomError] | None = None) 
 
 
 def decode_revert(data: bytes, errors: Mapping[bytes, CustomError]) -> tuple[str | None, dict[str, Any], str]:
-    """Return the error's name (or None), its arguments, and a sentence."""
+    """Return the error's name (or None), its arguments, and a sentence that describes it."""
     if not data:
         return None, {}, "The call reverted without a reason."
     selector = data[:4]

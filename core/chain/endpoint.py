@@ -298,7 +298,7 @@ def from_error_object(error: ErrorObject, method: str, label: str) -> RpcError:
 
 
 def revert_data(error: ErrorObject) -> str | None:
-    """Return the revert data as hex, or None. Nodes put it in `data`, in `data.data`, or at the end of a text."""
+    """Return the revert data as hex, or None. Nodes put it in `data`, in `data.data`, or at the end of a message."""
     data = error.data
     if isinstance(data, dict):
         data = data.get("data") or data.get("result")

@@ -23,7 +23,7 @@ _BOUNDS_CENTS = {
 
 
 def bounds() -> dict[str, Decimal]:
-    """Return the bet bounds in pUSDC by name."""
+    """Return the bet bounds in pUSDC, keyed by name."""
     return {name: number_of(cents) for name, cents in _BOUNDS_CENTS.items()}
 
 

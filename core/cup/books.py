@@ -1,4 +1,4 @@
-"""Paper markets: how they mirror agent markets, their rows and books, and the positions of wallets in them.
+"""Paper markets: their rows and books, the positions of wallets in them, and how they mirror agent markets.
 
 A paper market has the id, outcomes and times of a listed agent market, and scaled weights. All texts come from the
 specification, as on the agent API; no text of the lister is shown.

@@ -1,5 +1,5 @@
 """Heartbeats: each daemon process writes a row every few seconds, which shows that the process and the database work.
-It also terminates the sessions of hanging processes that block others.
+A process also terminates the sessions of hanging processes that block others.
 
 A process that is suspended, or whose machine is gone, keeps its locks until its session ends. PostgreSQL ends sessions
 that are idle in a transaction, but not sessions in the middle of a COPY or a pipeline, or whose client reads no

@@ -1,6 +1,6 @@
 """Live pools: their state at one block, past mean prices, the cost of moving a reading, and the resulting cap.
 
-The cost is used by `vpm feed cost`, by `allow_feed`, and by the keeper, which computes each feed's cap again and again.
+The cost is used by `vpm feed cost`, by `allow_feed`, and by the keeper, which computes each feed's cap repeatedly.
 """
 
 from __future__ import annotations

@@ -41,7 +41,8 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class Book:
-    """One outcome's book: the accepted principal, and the amount promised to each unit since the start, times `S`."""
+    """One outcome's book: the accepted principal, and the amount promised to each unit of principal since the start,
+    times `S`."""
 
     principal: int
     acc: int

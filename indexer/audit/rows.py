@@ -289,8 +289,8 @@ async def _sum_tables(snapshot: Snapshot, _after: Place | None) -> None:
 
 @asynccontextmanager
 async def _empty_tables(connection: Connection, tables: Sequence[Table]) -> AsyncIterator[None]:
-    """Hide the stored tables behind empty temporary ones of the same names, which are dropped at the end. The stored
-    tables can still be reached with the prefix `public.`."""
+    """Hide the stored tables behind empty temporary ones of the same names, which are dropped when the context ends.
+    The stored tables can still be reached with the prefix `public.`."""
     async with connection.transaction(force_rollback=True):
         # pg_temp is named explicitly so that statements prepared for the stored tables are planned again.
         await connection.execute("SET LOCAL search_path = pg_temp, public")

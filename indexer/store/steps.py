@@ -1,6 +1,5 @@
-"""The steps of a chain's tables, one transaction each: append pages of blocks, rewind to an ancestor, insert missing
-logs. Each loads the rows that its logs touch, folds the logs, and stores what changed.
-"""
+"""The steps that change a chain's tables, one transaction each: append pages of blocks, rewind to an ancestor, insert
+missing logs. Each step loads the rows that its logs touch, folds the logs, and stores what changed."""
 
 from __future__ import annotations
 

@@ -292,7 +292,7 @@ async def notices_from(
 
 
 async def resolutions_after(connection: Connection, wallet: bytes, micros: int, limit: int) -> list[Notice]:
-    """Read up to `limit` of the wallet's market results after a moment."""
+    """Read up to `limit` of the wallet's market results that are later than `micros`."""
     query = (
         f"SELECT {_COLUMNS} FROM agent_event WHERE wallet = %s AND at_micros > %s AND type = ANY(%s)"  # noqa: S608
         " ORDER BY at_micros, seq LIMIT %s"

@@ -81,7 +81,7 @@ def bet_submitted(market: NoticeMarket, outcome: int, amount: int, tx: bytes) ->
 
 
 def bet_placed(market: NoticeMarket, e: Staked, *, tx: bytes, block: int) -> str:
-    """Return the payload. `avgPriceCents` is the stake less its fee per share, rounded down to 4 decimals."""
+    """Return the payload. `avgPriceCents` is the stake less its fee, per share, rounded down to 4 decimals."""
     cents = json_ratio_down(100 * (e.amount - e.fee), e.shares, 4) if e.shares else json_number(0)
     return text(
         {

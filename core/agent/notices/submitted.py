@@ -35,7 +35,7 @@ class Submitted:
 
 
 async def announce(connection: Connection, chain_id: int, submitted: Sequence[Submitted]) -> None:
-    """Append the intents' events that are not in the log yet. The intents' kinds are among `KINDS`.
+    """Append the intents' events that are not in the log yet. Every intent's kind must be in `KINDS`.
 
     Call this last in the transaction that stores the intents: it sets a short lock timeout for the rest of the
     transaction.

@@ -1,8 +1,8 @@
 """Contract events as typed values, with decoders generated from the ABIs.
 
-The indexer decodes tens of thousands of events a second, too many for eth-abi. A log is two byte strings, its joined
-topics and its data, and a decoder slices both at known offsets. tests/unit/test_events.py compares every decoder with
-eth-abi.
+The indexer decodes tens of thousands of events a second, too many for eth-abi. A log consists of two byte strings, its
+joined topics and its data, which a decoder slices at known offsets. tests/unit/test_events.py compares every decoder
+with eth-abi.
 """
 
 from __future__ import annotations

@@ -80,7 +80,8 @@ def layout(
 def _decoder(entry: ABIEvent, event: type[msgspec.Struct]) -> Decoder:
     """Generate a decoder that slices an event's fields out of topics and data.
 
-    It is generated as source and compiled once, as dataclasses are: a loop over the fields takes twice as long.
+    The decoder is generated as source code and compiled once, like the methods of a dataclass: a loop over the fields
+    takes twice as long.
     """
     names: dict[str, Any] = {"num": num, "text": text, "tail": tail, event.__name__: event}
     hints = get_type_hints(event)
