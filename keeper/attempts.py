@@ -1,8 +1,8 @@
 """One attempt at a time for each subject, however many keepers run and however often they are killed.
 
 A subject is a text such as `stock:resolve:17`; one transaction may serve several (a batch of deliveries). An attempt
-and its outbox intent are stored in one database transaction, and only if no other process has stored the attempt since
-it was read: the number of attempts is compared and swapped. A result that is not indexed yet counts as in progress.
+and its outbox intent are stored in one database transaction, and only if the number of attempts is still the one that
+was read: otherwise another process has stored an attempt. A result that is not indexed yet counts as in progress.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class RetryWaits:
-    """The waits before another attempt: after a success that left more due, and after a failure. The latter doubles
-    with each further failure, up to `longest_seconds`."""
+    """The waits before another attempt: after a success that left more due, and after a failure. The wait after a
+    failure doubles with each further failure, up to `longest_seconds`."""
 
     after_success_seconds: float = 60.0
     after_failure_seconds: float = 10.0
@@ -62,8 +62,8 @@ class TransactionRequest:
 
 
 def wait_reason(attempt: Attempt | None, indexed_block: int, retry: RetryWaits) -> str | None:
-    """Return why no new attempt may be made yet, or None if one may be. A success in a block after `indexed_block` is
-    not yet in the data that the job read."""
+    """Return why no new attempt may be made yet, or None if one may be. If the last attempt succeeded in a block after
+    `indexed_block`, the data that the job read does not show that success yet."""
     if attempt is None:
         return None
     intent = attempt.intent
@@ -160,6 +160,6 @@ def key_prefix(chain_id: int) -> str:
 
 
 async def forget(connection: Connection, intents: Sequence[int]) -> int:
-    """Delete the attempts whose latest intent is one of these, and return their number."""
+    """Delete the attempts whose latest intent is one of these; return how many were deleted."""
     cursor = await connection.execute("DELETE FROM keeper_attempt WHERE intent_id = ANY(%s)", (list(intents),))
     return cursor.rowcount

@@ -134,7 +134,7 @@ class Runner:
         return min(period, job.local_period) if job.local_period is not None and is_local else period
 
     async def run(self, job: Job, *, dry_run: bool = False) -> RunReport:
-        """Run a job once. The report has the errors; only cancellation is raised."""
+        """Run a job once. Errors are in the report; only cancellation is raised."""
         async with self._busy[job.name]:
             report = RunReport(job.name, datetime.now(UTC))
             unavailable_reason = self.unavailable_reason(job)

@@ -82,8 +82,8 @@ async def send(
 
 
 def measure(run: JobRun, what: str, due: Sequence[Payout]) -> None:
-    """Set the gauges of due payouts and of owners whom the token refuses to pay: money for a frozen owner is not
-    late."""
+    """Set the gauges of due payouts and, apart from these, of owners whom the token refuses to pay: money for a frozen
+    owner is not late."""
     run.measure_due(what, (each.due_at for each in due if each.failed < REFUSED_TIMES))
     refused = {each.owner for each in due if each.failed >= REFUSED_TIMES}
     metrics.DUE.labels(run.report.job, "owners refused").set(len(refused))

@@ -281,12 +281,12 @@ class JobRun:
         return action
 
     async def is_confirmed(self, subject: str, what: str) -> bool:
-        """Return whether all reads have had this result for at least APART_SECONDS, and record this one. Money is only
-        refunded on two reads that agree."""
+        """Return whether all reads have had this result for at least APART_SECONDS, and record this read. Money is only
+        refunded if two reads agree."""
         return self.now - await self.claimed_since(subject, what) >= APART_SECONDS
 
     async def claimed_since(self, subject: str, what: str) -> int:
-        """Return the chain time since which all reads, by any keeper, have had this result. Record this one, except in
+        """Return the chain time since which all reads, by any keeper, have had this result. Record this read, except in
         a dry run."""
         async with self.keeper.pool.connection() as connection:
             if not self.dry_run:
@@ -306,8 +306,8 @@ class JobRun:
         metrics.DUE_OLDEST.labels(self.report.job, what).set(max(ages, default=0))
 
     async def lanes_problem(self, group: str) -> str | None:
-        """Return why transactions of this group would only pile up, or None. A lane that is merely down is no
-        problem."""
+        """Return why transactions of this group would only pile up, or None if they would not. A lane that is merely
+        down is no such reason."""
         if not await self.lanes(group):
             return f"no relayer has a key for the lane group {group} on this chain"
         return None

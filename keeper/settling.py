@@ -37,8 +37,8 @@ class NodeQuorum:
     silent: tuple[str, ...] = ()
 
     def reason_to_wait(self, *, waited_long: bool) -> str | None:
-        """Return why the missing reading is not confirmed yet, as the end of a sentence about it, or None if it is. If
-        no node confirms it, wait for the silent nodes until anyone may void the market."""
+        """Return why it is not confirmed yet that the reading is missing, as the end of a sentence, or None if it is
+        confirmed. If no node confirms it, wait for the silent nodes until anyone may void the market."""
         if self.contradicting:
             return f", but not according to {_names(self.contradicting)}"
         if self.silent and not self.agreeing and not waited_long:

@@ -5,9 +5,9 @@ Only the relayer holds keys that move money. One key on one chain is a lane, hel
     service              the daemon
     leases               which process holds which lane
     lane                 one lane, from taking its lease until it is lost
-    queued               read what is queued; check whether the call would revert
-    assignment           give it a nonce
-    signing, kms         sign it, with a key in memory or in a key service
+    queued               read queued intents; check whether their calls would revert
+    assignment           give each intent a nonce
+    signing, kms         sign the transaction, with a key in memory or in a key service
     store                store it before it is sent: every write to the database, fenced by the lane's epoch
     sending              offer the stored bytes to the nodes; raise fees and cancel
     feed, following      the chain's head and reorgs; follow what was sent until it is final

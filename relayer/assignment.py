@@ -137,7 +137,7 @@ class Assigner:
             await self._sign(checked.ready)
 
     async def _admit(self, checked: Checked, terms: CheckTerms) -> None:
-        """Refuse or defer payers' transactions if their recent reverts have cost us too much."""
+        """Refuse or defer transactions of payers whose recent reverts have cost us too much."""
         payers = {each.call.payer for each in checked.ready if each.call.payer is not None}
         if not payers:
             return
@@ -192,7 +192,7 @@ class Assigner:
             await asyncio.sleep(BLOCKED_SECONDS)  # all nonces had moved on: do not pay for signatures in a tight loop
 
     async def _resolve(self, checked: Checked) -> None:
-        """Decide about intents that would be refused but once had a nonce: each has landed after all, can be refused,
+        """Decide about each intent that would be refused but once had a nonce: it has landed after all, can be refused,
         or must wait."""
         former = await self._queries.former([each.candidate.intent_id for each in checked.doubted])
         for refusal in checked.doubted:
@@ -222,7 +222,7 @@ class Assigner:
         return None
 
     async def _displaced(self, signed: list[FormerTransaction]) -> bool:
-        """Return whether foreign transactions in final blocks have used all their nonces."""
+        """Return whether foreign transactions in final blocks have used the nonces of all these transactions."""
         head, own = self._feed.head.number, {each.hash for each in signed}
         for address, nonce in sorted({(each.address, each.nonce) for each in signed}):
             rival = await find_transaction_by_nonce(self._feed.client, hex_of(address), nonce, head)

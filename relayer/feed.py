@@ -192,11 +192,12 @@ class ChainFeed:
 
     async def _connect(self, head: Block) -> tuple[dict[int, str], int] | None:
         """Return the hashes of canonical blocks up to this head, and the number of the highest block that the head
-        shares with the known blocks: -1 if that is not known. Return None if the head connects to nothing: a block in
-        between is missing or belongs to another fork.
+        shares with the known blocks, or -1 if that number is not known. Return None if the head cannot be connected: a
+        block in between is missing or belongs to another fork.
 
-        After a long gap, or while the lanes are idle, the blocks in between are not read. The two highest known blocks
-        must still be canonical instead: the nodes behind one URL may disagree during a reorg, but not twice in a row.
+        After a long gap, or while the lanes are idle, the blocks in between are not read. Instead, the two highest
+        known blocks must still be canonical: the nodes behind one URL may disagree during a reorg, but not twice in a
+        row.
         """
         known = sorted(self._hashes)[-2:]
         top = max(known, default=head.number - 1)

@@ -83,8 +83,8 @@ class Follower:
         return asyncio.get_running_loop().time() - self._in_order_at < IDLE_SECONDS
 
     async def _counts(self) -> tuple[int, int]:
-        """Return the key's counts of mined transactions, and of those and the ones in the node's pool. The second is
-        read only while something is in flight."""
+        """Return how many of the key's transactions are mined, and how many are mined or in the node's pool. The second
+        count is read only while something is in flight."""
         tags = ("latest", "pending") if self._transactions.unmined else ("latest",)
         answers: list[Any] = await self._client.provider.batch(
             [("eth_getTransactionCount", [self._address, tag]) for tag in tags]
@@ -93,8 +93,8 @@ class Follower:
         return counts[0], max(counts)
 
     async def _undo_reorged(self) -> None:
-        """Put mined transactions whose blocks are not canonical back in flight. Each block is checked once, and again
-        after every reorg."""
+        """Put mined transactions back in flight if their blocks are no longer canonical. Each block is checked once,
+        and again after every reorg."""
         missed = self._feed.reorgs != self._reorgs
         if missed:
             self._transactions.verified.clear()
@@ -122,7 +122,7 @@ class Follower:
             self._sender.push(transactions)
 
     async def _take_receipts(self, latest: int) -> None:
-        """Record transactions as mined by their receipts. An intent without a receipt is queued again if a foreign
+        """Record the transactions that have receipts as mined. An intent without a receipt is queued again if a foreign
         transaction took its nonce."""
         used = [transaction for nonce, transaction in self._transactions.unmined.items() if nonce < latest]
         of_blocks = await receipts_of_blocks(self._client, used)
@@ -186,7 +186,8 @@ class Follower:
             log.warning(mined.reason or "", action=f"relayer.{mined.outcome.value}", **where, code=mined.code)
 
     async def _requeue_taken(self, transactions: Sequence[LaneTransaction]) -> None:
-        """Queue intents again if a foreign transaction took their nonce; it must be known and deep enough."""
+        """Queue intents again if a foreign transaction took their nonce. That transaction must be known and deep
+        enough."""
         now, patience = asyncio.get_running_loop().time(), self._policy.patience
         for transaction in transactions:
             if transaction.used_since is None:
@@ -212,7 +213,7 @@ class Follower:
         log.warning(message, action="relayer.nonce_taken", **self._transactions.where, nonces=nonces)
 
     async def _find_rivals(self, transactions: Sequence[LaneTransaction]) -> None:
-        """Find the foreign transactions with these nonces, and forget known ones whose blocks were undone."""
+        """Find the foreign transactions with these nonces, and forget those found before whose blocks were undone."""
         now = asyncio.get_running_loop().time()
         hashes = await self._feed.hashes_of(
             {each.rival.block_number for each in transactions if each.rival is not None}

@@ -37,7 +37,7 @@ log = get_logger(__name__)
 
 
 class SignerThrottled(SignerUnavailable):
-    """An error: the key service throttles us."""
+    """The key service throttled the request."""
 
     code = "signer_throttled"
 
@@ -328,7 +328,7 @@ _HINTS = {
 async def open_kms_keys(keystores: Sequence[LaneKeystore], patience: KmsPatience) -> AsyncIterator[list[NamedKey]]:
     """Open those keys that are in a key service, and check that each signs for its address.
 
-    A key whose name includes its address is opened even if its service does not answer. Its lanes follow what they
+    A key whose name includes its address is opened even if its service does not respond. Its lanes follow what they
     sent, and sign again when the service is back.
     """
     uses: dict[KeyName, list[LaneKeystore]] = {}

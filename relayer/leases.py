@@ -42,7 +42,7 @@ MARGIN = 0.2
 
 
 class LeaseLost(VpmError):
-    """An error: another relayer process may hold this lane now."""
+    """Another relayer process may hold this lane now."""
 
     code = "lease_lost"
     default_retriable = True
@@ -99,7 +99,7 @@ def lane_specs(keys: list[NamedKey], chain_ids: Mapping[str, int]) -> list[LaneS
 
 def check_separate_keys(specs: Sequence[LaneSpec], live: Collection[str]) -> None:
     """Raise ConfigError if a key that sends users' bets on a live chain serves anything else. Users can make that lane
-    burn gas until its stop-loss stops it. That must stop nothing else."""
+    burn gas until its stop-loss stops the lane, and nothing else may stop with it."""
     for spec in specs:
         if spec.chain in live and RELAY in spec.groups and len(spec.groups) > 1:
             others = " and ".join([RELAY, *(group for group in spec.groups if group != RELAY)])

@@ -1,6 +1,6 @@
-"""Makes a lane's nonces agree with the chain's, and finds which transaction used a nonce: in the block where the key's
-transaction count passed it. A missing receipt proves nothing, because nodes behind one URL differ by seconds.
-"""
+"""Makes a lane's nonces agree with the chain's, and finds the transaction that used a nonce: it is in the block where
+the key's transaction count passed that nonce. A missing receipt proves nothing, because nodes behind one URL differ by
+seconds."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ async def receipts_of_any(nodes: Sequence[ChainClient], transactions: Sequence[L
 
 
 async def receipts_of_blocks(client: ChainClient, used: Sequence[LaneTransaction]) -> dict[bytes, Receipt]:
-    """Return, by hash, the receipts of the blocks that hold these transactions, which are in the order of their nonces,
-    if few blocks hold very many of them."""
+    """If few blocks hold very many of these transactions, return the receipts of those blocks by transaction hash, else
+    nothing. The transactions must be in the order of their nonces."""
     if len(used) < MANY_IN_A_BLOCK:
         return {}
     ends = await receipts_of(client, [used[0], used[-1]])
@@ -156,8 +156,8 @@ class NonceRepair:
             return True
 
     def _in_order(self, latest: int) -> bool:
-        """Return whether every nonce that the chain has not used belongs to an intent. A mined one does, too: the
-        node's count may lag behind receipts it gave."""
+        """Return whether every nonce that the chain has not used belongs to an intent. Mined intents count too, because
+        the node's count may lag behind the receipts it returned."""
         unused = range(latest, self._transactions.next_nonce)
         waiting = sum(1 for nonce in self._transactions.unmined if nonce >= latest)
         return latest <= unused.stop and (waiting == len(unused) or self._nonces_of_rows().issuperset(unused))

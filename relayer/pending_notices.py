@@ -1,6 +1,5 @@
-"""Notices to wallets that their transactions were signed. One that cannot be written at that moment is written later;
-it is retried ten times within an hour and a half, and then stays in its table.
-"""
+"""Notices to wallets that their transactions were signed. A notice that cannot be written at once is written later; it
+is retried ten times within an hour and a half, and then stays in its table."""
 
 from __future__ import annotations
 
@@ -48,8 +47,8 @@ RETURNING i.chain_id, i.kind, i.data, u.tx_hash
 
 
 async def announce(connection: Connection, chain_id: int, transactions: Sequence[LaneTransaction]) -> None:
-    """Write the notices for newly signed transactions, in the database transaction that stores the signed bytes, which
-    a failure must not stop."""
+    """Write the notices for newly signed transactions, in the database transaction that stores the signed bytes. A
+    failure to write notices must not stop that transaction."""
     notices = [
         submitted.Submitted(each.intent_id, each.call.kind, each.call.data, each.newest.hash)
         for each in transactions

@@ -134,8 +134,9 @@ class Admission(Enum):
 
 @dataclass(slots=True)
 class PayerBook:
-    """The records by which the payers of one batch are judged. Contract wallets' reverts have cost this lane
-    `burnt_wei` within the hour, which may reach `allowance_wei`; those in flight may cost `unmined_wei`."""
+    """The records by which the payers of one batch are judged. `burnt_wei` is what contract wallets' reverts have cost
+    this lane within the hour, and `allowance_wei` is its limit. `unmined_wei` is what their transactions in flight may
+    cost."""
 
     wallets: dict[bytes, PayerRecord]
     codes: dict[bytes, PayerRecord]
@@ -200,7 +201,7 @@ _ETHER = 10**18
 class Patience:
     """The times to wait before acting on a transaction.
 
-    bump_after_seconds: the time until fees are raised, if no nonce is mined although `bump_after_blocks` came.
+    bump_after_seconds: the time until fees are raised, if `bump_after_blocks` blocks came and no nonce was mined.
     doubt_after_seconds: how late a receipt may be before a foreign transaction is searched for.
     believe_after_seconds: how long nodes must agree on the key's nonces before we give up a nonce or fill one.
     """

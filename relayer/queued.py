@@ -1,4 +1,4 @@
-"""What is queued: a lane's reads of the database and checks of calls before it signs.
+"""A lane's reads of queued intents from the database, and its checks of their calls before it signs.
 
 Reads take no locks, and may be outdated at once. What must never be wrong is decided again under the lease, in
 `relayer.store`: whether an intent is still queued, and which nonce it gets.
@@ -281,8 +281,8 @@ async def check(client: ChainClient, sender: bytes, candidates: Sequence[Candida
 async def _with_blocks(
     client: ChainClient, sender: bytes, refusals: list[IntentRefusal], newest: str | RpcError, terms: CheckTerms
 ) -> list[IntentRefusal]:
-    """Return the refusals, each with a block at which it holds, if it does at the block number `newest`: nodes do not
-    say which block "latest" was."""
+    """Check refused calls again at the block number `newest`, because nodes do not say which block "latest" was. Return
+    all refusals; those that hold at that block have its number."""
     if isinstance(newest, RpcError):
         return refusals
     requests = [_estimate(each.candidate, sender, terms.policy.max_gas, newest) for each in refusals]

@@ -219,8 +219,8 @@ class Replacer:
         )
 
     def _replacement(self, transaction: LaneTransaction, *, cancel: bool) -> Unsigned | None:
-        """Return a transaction with the same nonce at higher fees, or None if they would exceed the cap. The first
-        no-op is always made: nodes that lost or refused the old bytes may accept it without higher fees."""
+        """Return a transaction with the same nonce at higher fees, or None if they would exceed the cap. A first no-op
+        is always returned: nodes that lost or refused the old bytes may accept it without higher fees."""
         policy, old = self._policy.fees, transaction.newest.fees
         fees = bump(policy, self._feed.market, old)
         if cancel and not transaction.cancelling:

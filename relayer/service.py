@@ -197,7 +197,8 @@ async def setup(daemon: Daemon) -> AsyncIterator[None]:
 
 
 async def _check_chain_id(feed: ChainFeed) -> None:
-    """Raise an error for a wrong chain. A node that does not respond is none: the other chain's lanes need not wait."""
+    """Raise an error for a wrong chain. A node that does not respond causes no error: the other chain's lanes need not
+    wait."""
     try:
         await feed.client.provider.start()
     except RpcError as error:

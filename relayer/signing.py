@@ -1,7 +1,7 @@
 """The keys, and EIP-1559 transactions as bytes, hash and signature.
 
-Signing is the relayer's hottest code. This takes about a third of eth_account's time, and tests compare the bytes with
-eth_account's.
+Signing is the relayer's hottest code. This module takes about a third of eth_account's time, and tests compare its
+bytes with eth_account's.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class Signed:
 
 
 class SignerUnavailable(VpmError):
-    """An error: the signer cannot sign now, so the intents wait. If not retriable, a person must act first."""
+    """The signer cannot sign now, so the intents wait. If this is not retriable, a person must act first."""
 
     code = "signer_unavailable"
     exit_code = EXIT_UNAVAILABLE

@@ -152,7 +152,8 @@ class LaneStore:
     # Reading
 
     async def transactions(self) -> tuple[list[LaneTransaction], int | None, int | None]:
-        """Return the transactions that are not final, by nonce, the lane's next nonce, and the highest in its rows."""
+        """Return the transactions that are not final, in the order of their nonces; the lane's next nonce; and the
+        highest nonce in its rows."""
         async with self._fenced() as (connection, next_nonce):
             transactions = await self._read(connection, _LIVE, self.lease.lane_id)
             highest = await connection.fetch_value(
@@ -165,7 +166,8 @@ class LaneStore:
             return await self._read(connection, _ENDED_FROM, self.lease.lane_id, nonce)
 
     async def _read(self, connection: Connection, condition: bytes, *values: int) -> list[LaneTransaction]:
-        """Return the transactions of the rows that meet a condition, by nonce, with everything signed for each."""
+        """Return the transactions of the rows that meet a condition, in the order of their nonces, each with everything
+        signed for it."""
         query = b"SELECT " + _TRANSACTION_COLUMNS + b" FROM outbox_intent i WHERE " + condition + b" ORDER BY nonce"
         rows = await connection.fetch_all(query, values)
         by_intent: dict[int, list[Signed]] = {}
@@ -298,7 +300,8 @@ class LaneStore:
         await self._write(_ENDED, *_columns((transaction.intent_id, state.value) for transaction, state in ends))
 
     async def requeue(self, transactions: Sequence[LaneTransaction]) -> None:
-        """Queue intents again, because foreign transactions took their nonces. The history names these."""
+        """Queue intents again, because foreign transactions took their nonces. The intents' history names those
+        transactions."""
         rows = [
             (
                 each.intent_id,

@@ -99,7 +99,7 @@ class NextStep(StrEnum):
 class QueueProgress:
     """The progress of a lane's transactions on the chain.
 
-    latest, pending: the key's counts of mined transactions, and of those and the ones in the node's pool.
+    latest: how many of the key's transactions are mined. `pending`: how many are mined or in the node's pool.
     now: the time in monotonic seconds. `chain_time`: the head's time in Unix seconds.
     stuck_seconds, stuck_blocks: the time and blocks since `latest` last moved while something was in flight.
     """
@@ -233,8 +233,8 @@ BlockKey = tuple[int, bytes]
 
 
 class LaneTransactions:
-    """A lane's transactions in flight, and what the lane has spent. `writing` is held around every database write of
-    the lane together with the change here that mirrors it.
+    """A lane's transactions in flight, and what the lane has spent. The lock `writing` is held during each database
+    write of the lane and the change here that mirrors the write.
 
     unmined: transactions by nonce.
     mined: transactions by block, until the block is final. `verified`: blocks found canonical since the last reorg.

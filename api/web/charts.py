@@ -46,8 +46,8 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """A format for values. `one` is displayed as 1. The axis omits an `after` that is a separate word; the chart's
-    heading must then name the unit."""
+    """A format for values. `one` is the value that is displayed as 1. The axis omits an `after` that is a separate
+    word; the chart's heading must then name the unit."""
 
     one: int
     decimals: int
@@ -57,7 +57,7 @@ class Unit:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """A chart on one scale, whose ends `floor` and `ceiling` may fix."""
+    """A chart with one scale. `floor` and `ceiling` may fix the ends of the scale."""
 
     title: str
     summary: str

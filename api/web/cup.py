@@ -74,8 +74,8 @@ class CupPages:
         title: str,
         values: Callable[[], Awaitable[dict[str, Any]]],
     ) -> web.StreamResponse:
-        """Render a page. `page` starts with its name and ends with the owner in the query; `title` is for when the
-        tournament is closed."""
+        """Render a page. `page` starts with the page's name and ends with the owner in the query. `title` is only used
+        while the tournament is closed."""
         name, owner = page[0], page[-1]
 
         async def render() -> bytes:

@@ -119,7 +119,7 @@ def sitemap(pages: Pages, origin: str, always: tuple[str, ...], stock: StockRead
 
 
 def _market_paths(stock: StockReads, agent: AgentReads | None) -> Iterator[str]:
-    """Yield the paths of markets' pages, without those of markets that cannot be read now."""
+    """Yield the paths of markets' pages. Markets that cannot be read now are left out."""
     if listed := or_none(partial(stock.overview, MAX_SETTLED)):
         yield from (each.href for each in listed[0].markets)
     if agent is not None and (overview := or_none(partial(agent.overview, MAX_SETTLED))):

@@ -111,7 +111,7 @@ def _is_tried(operation: Operation) -> bool:
 
 
 def _used(whole: OpenApi, group: Group) -> set[str]:
-    """Return the schemas that a group's operations use, directly or indirectly."""
+    """Return the names of the schemas that a group's operations use, directly or indirectly."""
     names: set[str] = set()
     waiting = [name for each in group.operations for name in _named(_operation(whole, each))]
     while waiting:
@@ -132,7 +132,7 @@ def _groups(surfaces: tuple[Surface, ...]) -> Iterator[Group]:
 
 
 def _named(value: Any) -> Iterator[str]:
-    """Yield the schemas to which an OpenAPI description refers."""
+    """Yield the names of the schemas to which an OpenAPI description refers."""
     if isinstance(value, Mapping):
         if "$ref" in value:
             yield value["$ref"].rpartition("/")[2]

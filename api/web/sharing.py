@@ -141,7 +141,8 @@ STATES = {"closed": "Closed, being settled", "resolved": "Resolved", "void": "Vo
 
 
 class SharePictures:
-    """The share cards and icons. `caller` returns a request's address, so that no address can fill the queue."""
+    """The share cards and icons. `caller` returns the address that sent a request, so that no address can fill the
+    queue."""
 
     def __init__(self, stock: StockReads, agent: AgentReads | None, caller: Callable[[web.Request], str]) -> None:
         self._stock = stock

@@ -44,7 +44,7 @@ MAX_READINGS = 600
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """A finished batch. `at` is the time of its last entry; the accumulators `acc` (times 1e18) are those after it."""
+    """A finished batch. `at` is the time of its last entry; `acc` has the accumulators (times 1e18) after the batch."""
 
     vintage: int
     at: int
@@ -119,8 +119,8 @@ POSITIONS_SHOWN = 100
 
 @dataclass(frozen=True, slots=True)
 class SettlingCall:
-    """The call that ends the market now, which anyone can send, or None while there is none. `ours` is when the keeper
-    sends it."""
+    """How the market can be ended now. `call` is the call that does so, which anyone can send, or None while there is
+    none. `ours` says when the keeper sends the call."""
 
     sentence: str
     name: str
@@ -133,7 +133,7 @@ class SettlingCall:
 
 
 def without_empty_readings(market: MarketBody) -> MarketBody:
-    """Replace missing readings by None. After the strike, the API has zeros in their place."""
+    """Replace missing readings with None: after the strike, the API shows them as zeros."""
     strike, live = (None if each is None or each.answer == "0" else each for each in (market.strike, market.live))
     return structs.replace(market, strike=strike, live=live)
 
@@ -232,8 +232,8 @@ def price_chart(detail: MarketDetailBody, past: MarketPast) -> Chart:
 
 
 def chart_range(market: MarketBody, now: int) -> tuple[int, int]:
-    """Return the price chart's time range: from shortly before the strike to the bell or, long before the strike, since
-    the listing."""
+    """Return the price chart's time range: from shortly before the strike to the bell. Long before the strike, the
+    range ends now and starts no earlier than the listing."""
     strike_at, final_at = market.strike_time, market.final_time
     length = final_at - strike_at
     if now < strike_at - length:
@@ -242,7 +242,7 @@ def chart_range(market: MarketBody, now: int) -> tuple[int, int]:
 
 
 def book_chart(detail: MarketDetailBody, past: MarketPast) -> Chart | None:
-    """Chart what each side had accepted after each batch."""
+    """Chart how much of each side's money was accepted after each batch."""
     batches = past.batches
     if len(batches) < 2:
         return None
@@ -276,7 +276,7 @@ def book_chart(detail: MarketDetailBody, past: MarketPast) -> Chart | None:
 
 
 def accrual_chart(detail: MarketDetailBody, past: MarketPast, position: PositionBody) -> Chart | None:
-    """Chart a position's payout if its side wins, which only rises, after each batch since its own."""
+    """Chart what a position is paid if its side wins, after each batch since its own. This amount only rises."""
     if position.accepted is None:
         return None
     market = detail.market

@@ -1,4 +1,4 @@
-"""The assembly of the pages, which read from the other surfaces in process."""
+"""Assembles the pages, which read from the other surfaces in the same process."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 async def pages_surface(context: Context, made: Sequence[Surface]) -> Surface:
-    """Make the pages of the surfaces in `made`: of agent markets only if the agent API is switched on."""
+    """Make the pages for the surfaces in `made`. Agent markets have pages only if the agent API is switched on."""
     settings = context.settings
     stock = load_deployment(settings.chain("stock").deployment_file)
     base = load_deployment(settings.chain("base").deployment_file)
@@ -118,8 +118,8 @@ def _pages(
 
 
 def local_nodes(settings: Settings, deployments: Sequence[Deployment]) -> dict[str, str]:
-    """Return the URLs of this machine's nodes by chain, for wallets to use, if every chain is local. A live
-    deployment's are never returned: it may use a gateway on this machine whose URL contains a key."""
+    """Return the URLs of this machine's nodes by chain, for wallets to use, if every chain is local. URLs of a live
+    deployment are never returned: it may use a gateway on this machine whose URL contains a key."""
     if any(each.kind != "local" for each in deployments):
         return {}
     urls = {name: settings.chain(name).rpc_urls[:1] for name in ("stock", "base")}

@@ -62,7 +62,7 @@ def owner_of(request: web.Request) -> str | None:
 
 
 def or_none(read: Callable[[], T]) -> T | None:
-    """Return None if `read` raises a Problem: one unavailable part must not take down the page."""
+    """Return the result of `read`, or None if it raises a Problem: one unavailable part must not take down the page."""
     try:
         return read()
     except Problem:
@@ -70,7 +70,7 @@ def or_none(read: Callable[[], T]) -> T | None:
 
 
 async def await_or_none(reading: Awaitable[T]) -> T | None:
-    """Do the same as `or_none` for an awaitable."""
+    """Return an awaitable's result, or None if it raises a Problem, as `or_none` does."""
     try:
         return await reading
     except Problem:
@@ -149,7 +149,7 @@ class Pages:
         cache: str = REVALIDATE,
         content_type: str = HTML,
     ) -> Rendered:
-        """Return the cached page, rendered again, once for all concurrent requests, if its stamp has changed."""
+        """Return the cached page. If its stamp has changed, first render it again, once for all concurrent requests."""
 
         async def make() -> Rendered:
             return await Rendered.make(await render(), cache, content_type=content_type)

@@ -86,8 +86,8 @@ class Credit:
 
 @dataclass
 class Backlog:
-    """The payments that the previous run left due. Most runs check only these and the last days; a full scan every hour
-    collects them again."""
+    """The payments that the previous run left due. Most runs check only these and the payments of the last days; an
+    hourly full scan finds all of them again."""
 
     due: set[tuple[bytes, bytes]] = field(default_factory=set)  # payer and nonce
     refused: set[tuple[bytes, bytes]] = field(default_factory=set)
@@ -154,8 +154,8 @@ def credit_call(
 def used_authorization(
     used: TokenCall, payment: ArrivedPayment, settlement: bytes, token: bytes
 ) -> dict[str, Any] | None:
-    """Return the authorization in a direct call of the token, or None unless its payer, recipient, amount and nonce are
-    the payment's."""
+    """Return the authorization in a direct call of the token, or None if its payer, recipient, amount or nonce differs
+    from the payment's."""
     if used.to != token:
         return None
     for signature in (WITH_BYTES, WITH_PARTS):
@@ -263,7 +263,7 @@ async def credit(run: JobRun) -> None:
 
 
 async def _finality_lag(run: JobRun) -> int:
-    """Return the seconds in which blocks now become final. Before that, a payment is neither booked nor late."""
+    """Return how many seconds blocks currently take to become final. Before that, no payment is booked or late."""
     final = await run.chain.client.block(run.final_block)
     return 0 if final is None else run.now - final.timestamp
 
@@ -305,7 +305,8 @@ async def _direct_payments(
     run: JobRun, settlement: bytes, token: bytes, backlog: Backlog, *, whole: bool
 ) -> list[tuple[ArrivedPayment, SignedBet | None]]:
     """Return the payments in final blocks that have no stake, each with the bet on record for it. An old payment counts
-    only if its amount is the intended one: strangers can make any number of others, which would be checked forever."""
+    only if its amount is the intended one: strangers can make any number of payments with other amounts, and those
+    would be checked forever."""
     final = run.final_block
     if final < 0:
         return []
@@ -342,7 +343,7 @@ async def _transaction(run: JobRun, payment: ArrivedPayment) -> TokenCall | None
 
 
 async def _check_stakes_paid(run: JobRun) -> None:
-    """Report an error for each stake whose payment has another amount."""
+    """Report an error for each stake whose amount differs from its payment's."""
     values: dict[str, Any] = {"chain": run.chain.chain_id, "since": run.now - LOOK_BACK_SECONDS}
     for stake_id, state, value, amount in await run.rows(_MISMATCHED_STAKES, values):
         arrival = f"{state}, {value} units" if value is not None else state

@@ -185,7 +185,7 @@ def _weights(
 
 
 def _doubt(last: LatestRound | None, now: int) -> str | None:
-    """Return why a feed's newest round allows no market, or None if it does."""
+    """Return why no market may be listed on a feed's newest round, or None if one may be."""
     if last is None:
         return "its feed has no value yet"
     if last.answer <= 0:

@@ -37,8 +37,8 @@ class Counters:
 
 
 def payouts_due(market: Any, book: Book, stakes: Sequence[Any]) -> list[Payout]:
-    """Return the payouts due from a market, given its rows of the index. A late payment is refunded no matter how the
-    market ends."""
+    """Return the payouts due from a market, given its rows of the index. A payment that came too late is refunded no
+    matter how the market ends."""
     is_settled = market.status in (AgentMarketStatus.RESOLVED, AgentMarketStatus.VOID)
     winner = market.winner if market.status == AgentMarketStatus.RESOLVED else None
     owing = []
@@ -174,5 +174,5 @@ async def _pay_unindexed(run: JobRun, wallet: Contract, market_id: bytes, view: 
 
 
 async def _views(run: JobRun, calls: list[Call]) -> list[Any]:
-    """Read views at the indexed block. The contract knows every listed market there."""
+    """Read views at the indexed block. At that block the contract knows every market in the index."""
     return values(await run.chain.client.read_many(calls, run.indexed_block))

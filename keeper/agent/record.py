@@ -36,7 +36,7 @@ FRESH_SECONDS = 300
 
 @dataclass(frozen=True, slots=True)
 class RecordingState:
-    """A feed's recorded readings and needed readings. `recorded` has grid times from `oldest` on."""
+    """A feed's recorded readings, and those that are needed. `recorded` has grid times from `oldest` on."""
 
     feed: PoolFeed
     oldest: int  # the first grid time that all its pools still have
@@ -49,14 +49,14 @@ class RecordingState:
         return missing(self.needs, self.recorded, self.feed.step_seconds, self.oldest, now)
 
     def lost(self, now: int) -> list[int]:
-        """Return the deciding times of open markets whose reading can no longer be recorded. An earlier reading decides
-        instead, if it is fresh enough."""
+        """Return the grid times whose readings would decide open markets but can no longer be recorded. An earlier
+        reading decides instead, if it is fresh enough."""
         step = self.feed.step_seconds
         gone = {grid_time(moment, step) for need in self.needs for moment in need.moments if moment < now}
         return sorted(at for at in gone - self.recorded if at < self.oldest)
 
     def to_record(self, now: int) -> list[int]:
-        """Return the grid times that are due and, if the next listing needs a fresh reading, one for it."""
+        """Return the grid times that are due and, if the next listing needs a fresh reading, a recent grid time."""
         needs = self.needs
         if self.listed_on and max(self.recorded, default=0) < now - FRESH_SECONDS:
             needs += (Needs((now - 1,)),)

@@ -41,7 +41,7 @@ class Facts:
 @dataclass(frozen=True, slots=True)
 class Settle:
     """The call that ends a market, `resolveWith` or `voidWith`, with its rounds. A round is 0 if the contract finds it
-    or if it does not matter."""
+    itself, or if it does not matter."""
 
     function: str
     end_round: int
@@ -101,8 +101,8 @@ def _too_early(terms: DecidingTerms, now: int) -> str:
 
 
 def claim(facts: Facts) -> str | None:
-    """Return the evidence that a missing reading voids a market, a text on which two reads must agree, or None if it
-    does not."""
+    """Return the evidence that a missing reading voids a market, or None if there is no such evidence. The evidence is
+    a text on which two reads must agree."""
     end = facts.end
     if end is None or _unreadable(facts):
         return None

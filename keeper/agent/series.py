@@ -1,5 +1,5 @@
 """The standing series of agent markets: which markets should be open now, given the time and the Safe's terms for the
-feed. Pure.
+feed. All functions are pure.
 
     touch    threshold a little above, over the hour that begins at the next half hour
     day      threshold at about the present value, decided by the reading at a midnight UTC
@@ -11,7 +11,7 @@ feed. Pure.
 On a feed without a publisher, touch and far are settled as soon as a reading reaches their target. On a feed with one,
 the reading at their end decides.
 
-Bets end before the deciding measurement begins, by a minute plus the feed's memory. Each market is a turn, defined by
+Bets end a minute plus the feed's memory before the deciding measurement begins. Each market is a turn, defined by
 when its measurement begins. The turns of a series follow each other at a fixed period, and a market is listed while
 bets on the previous one are still open. A series has one market for each feed and turn: its slot. Values have 8
 decimals; times are Unix seconds, UTC.
@@ -135,7 +135,7 @@ def round_length(feed: Feed, seconds: int) -> int:
 
 
 def _begins(series: Series, feed: Feed, moment: int, round_seconds: int) -> int:
-    """Return when the measurement begins in the first turn that begins at or after `moment`."""
+    """Return the first time at or after `moment` when a turn's measurement begins."""
     if series is Series.TOUCH:
         return boundary(moment, HOUR // 2)
     if series is Series.DAY:
@@ -149,8 +149,8 @@ def _begins(series: Series, feed: Feed, moment: int, round_seconds: int) -> int:
 
 
 def _ends(series: Series, feed: Feed, begins_at: int, round_seconds: int) -> int:
-    """Return when a turn's measurement ends. It is longer than a turn and its overlap, so bets are open for at most
-    half of a market's life."""
+    """Return when a turn's measurement ends. The measurement is longer than the time for which the turn takes bets, so
+    bets are open for at most half of a market's life."""
     if series is Series.TOUCH:
         return begins_at + HOUR
     if series is Series.DAY:
@@ -304,7 +304,7 @@ def _touch_probability(value: float, level: float, seconds: float, volatility: f
 
 def _touch_probability_between(value: float, level: float, begins: float, ends: float, volatility: float) -> float:
     """Return the probability that the value reaches a level between two moments, integrated over the value at the first
-    one."""
+    moment."""
     if begins <= 0:
         return _touch_probability(value, level, ends, volatility)
     deviation = volatility * sqrt(begins / YEAR)

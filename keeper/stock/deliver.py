@@ -90,8 +90,8 @@ async def deliver(run: JobRun) -> None:
 
 
 async def _pay(run: JobRun, now: Moment) -> None:
-    """Send every payout that is due and may be sent now. Pages are read on until enough are found, so that positions
-    without a payout, or with one that must wait, do not block those after them."""
+    """Send every payout that is due and may be sent now. Pages are read until enough such payouts are found, so that
+    positions without a payout, or with one that must wait, do not block those after them."""
     ready: list[Payout] = []
     owed_in_all: list[Payout] = []
     owing = [row.market_id for row in await run.rows(select(MARKETS.market_id).where(text(OWING)))]
@@ -110,8 +110,8 @@ async def _pay(run: JobRun, now: Moment) -> None:
 
 
 async def _holdings(run: JobRun, owing: Sequence[int], after: tuple[int, int]) -> list[Holding]:
-    """Return a page of the positions of these markets that may have a payout due, by refusals and id. `after` is the
-    last position of the previous page."""
+    """Return a page of the positions of these markets that may have a payout due, in the order of refusals and id.
+    `after` is the last position of the previous page."""
     place = tuple_(POSITIONS.failed_deliveries, POSITIONS.position_id)
     query = (
         select(POSITIONS.position_id)

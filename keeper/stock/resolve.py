@@ -24,7 +24,7 @@ own delay may be longer."""
 @dataclass(frozen=True, slots=True)
 class Facts:
     """The facts about an unsettled market at one block. A round is 0 if none is in effect. The round finder reports the
-    problems."""
+    two problems."""
 
     market_id: int
     final_time: int

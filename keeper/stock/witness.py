@@ -1,6 +1,7 @@
 """`witness`: records in the resolver the pauses and multipliers of the stocks of unsettled markets.
 
-It records every pause when it begins and ends, and across a strike or close, so no one can choose which pauses count.
+It records every pause when it begins, when it ends, and when it spans a strike or close, so no one can choose which
+pauses count.
 """
 
 from __future__ import annotations

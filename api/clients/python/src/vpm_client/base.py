@@ -22,7 +22,7 @@ CONNECT_SECONDS = 5.0
 
 
 class Method(Generic[P, T]):
-    """A method of both clients, made from steps: `Client` returns their result, `AsyncClient` returns a coroutine."""
+    """A method of both clients, made from steps: `Client` returns the steps' result, `AsyncClient` a coroutine."""
 
     def __init__(self, steps: Callable[Concatenate[Settings, P], Steps[T]]) -> None:
         self._steps = steps

@@ -62,7 +62,8 @@ class SignedPayment(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Ticket(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """A bet with all that is needed to continue it, even in another process: `to_json`, `Ticket.from_json`, `place`.
+    """A bet with everything that is needed to continue it, even in another process: save it with `to_json`, then load
+    it with `Ticket.from_json` and continue with `place`.
 
     A ticket with a payment lets its holder place that one bet and nothing else. `was_made`: whether the bet was already
     on the chain when the ticket was prepared.
@@ -147,7 +148,7 @@ def bet(
     final: bool = True,
     keep: KeepTicket | None = None,
 ) -> Steps[Placed]:
-    """Make one bet, exactly once, and verify its receipt. `final`: whether to wait until the bet's block is final.
+    """Make one bet, exactly once, and verify its receipt. If `final`, also wait until the bet's block is final.
 
     `min_shares`: the fewest shares to accept, by default 1% fewer than quoted. `keep` is called with every changed
     ticket before the ticket is used: a saved ticket survives a crash, and `place` continues it. A cancelled AsyncClient
@@ -183,8 +184,8 @@ def prepare(
     callback_url: str | None = None,
     ref: str | None = None,
 ) -> Steps[Ticket]:
-    """Return a bet's ticket without signing or paying: from a quote, which is locked above 10 USD, or from an earlier
-    bet with the caller's `idem_key`."""
+    """Return a bet's ticket without signing or paying. The terms come from a quote, which is locked for bets above 10
+    USD, or from an earlier bet with the caller's `idem_key`."""
     backoff = Backoff(settings.patience_seconds)
     wallet, size = settings.address, decimal(size_usd)
     before: AgentTradeReceipt | None = None
@@ -230,8 +231,8 @@ def prepare(
 
 
 def find_earlier_bet(unpaid: Call[AgentTradeAnswer], backoff: Backoff) -> Steps[AgentTradeReceipt | None]:
-    """Return the receipt of an earlier bet with the caller's key, or None if there was none. Raise an error if neither
-    is certain: a new bet might then be a second one."""
+    """Return the receipt of an earlier bet with the caller's key, or None if there was none. Raise an error if it is
+    not certain whether there was one: a new bet might then be a second one."""
     while True:
         response = yield from send(unpaid)
         try:
@@ -265,8 +266,8 @@ def bet_under_key(reply: Reply) -> AgentTradeReceipt | None:
 
 
 def shows_no_bet(error: ApiError) -> bool:
-    """Return whether a refusal proves that there is no bet with this key: the same bet is in flight under another key,
-    or the service read the bet and refused it for good."""
+    """Return whether a refusal proves that there is no bet with this key, because the same bet is in flight under
+    another key, or because the service read the bet and refused it for good."""
     is_for_good = bool(error.code) and error.code not in BET_NOT_READ and not error.retriable and error.is_final
     return not error.money_moved and (error.trade_id is not None or is_for_good)
 
@@ -345,8 +346,8 @@ class _Bet:
             yield from self.wait(backoff, why, least, tx_hash)
 
     def resubmit(self, placed: Placed) -> Steps[Placed]:
-        """Send the bet again after its block was removed. It still counts as made and not final, unless the service
-        refuses it for good."""
+        """Send the bet again after its block was removed from the chain. If that fails, the bet counts as made but not
+        final, unless the service refuses it for good."""
         try:
             return (yield from self.submit())
         except VpmError as error:
@@ -355,13 +356,13 @@ class _Bet:
             raise self.not_final(placed, str(error)) from error
 
     def is_settled_for_now(self, error: ApiError) -> bool:
-        """Return whether retrying now is pointless: the bet must change, or a block refused it, which the chain may
-        undo only after many minutes."""
+        """Return whether retrying now is pointless: either the bet must change, or it was refused in a block, which the
+        chain may undo only after many minutes."""
         return not error.retriable or (not error.is_final and error.status < 429)
 
     def is_duplicate(self, error: ApiError) -> bool:
         """Return whether the same bet of this wallet is in flight under another key. Retrying until that bet is settled
-        would make a second one, which only the caller may decide."""
+        would place a second bet, and only the caller may decide to do so."""
         return error.code == "rate_limited" and error.trade_id not in (None, self.ticket.trade_id)
 
     def wait(self, backoff: Backoff, why: str, least: float | None = None, tx_hash: str | None = None) -> Steps[None]:
@@ -390,7 +391,7 @@ class _Bet:
 
     def challenge(self, response: Reply | Lost) -> AgentChallenge | None:
         """Return the payment challenge in a response, or None. After a payment was sent, only a challenge for this bet
-        counts: any other did not come from the API."""
+        counts, because any other challenge did not come from the API."""
         if isinstance(response, Lost) or response.status != 402:
             return None
         try:
@@ -402,8 +403,8 @@ class _Bet:
         return challenge
 
     def reason_if_expired(self, challenge: AgentChallenge) -> str:
-        """Return why the service asks for another payment if this one has expired. Otherwise it was refused: raise
-        PaymentRefused."""
+        """Return why the service asks for another payment, if this payment has expired. If it has not, the service
+        refused it: raise PaymentRefused."""
         why = challenge.error or "The payment was not accepted."
         payment = self.ticket.payment
         if payment is not None and time.time() < payment.valid_before - ABOUT_TO_END_SECONDS:
@@ -444,7 +445,7 @@ class _Bet:
             yield Keep(self.ticket, self.keep)
 
     def check_challenge(self, challenge: AgentChallenge) -> AgentPaymentOffer:
-        """Return the offer, or raise Untrusted unless it asks for this bet's amount and is bound to this bet."""
+        """Return the challenge's offer. Raise Untrusted if the offer is for another amount or not bound to this bet."""
         if not challenge.accepts:
             raise Untrusted("The challenge offers no way to pay.")
         offer = challenge.accepts[0]
@@ -466,8 +467,8 @@ class _Bet:
         return offer
 
     def renew_lock(self, backoff: Backoff, refusal: ApiError) -> Steps[None]:
-        """Get a new price lock. The bet's limits, hash and payment stay the same. Without a new lock, the payment's
-        state follows from `refusal`, the error that made it necessary."""
+        """Get a new price lock. The bet's limits, hash and payment stay the same. If there is no new lock, the error's
+        payment state follows from `refusal`, the error that made a new lock necessary."""
         ticket = self.ticket
         again = operations.quote(ticket.market_id, side=ticket.side, size_usd=ticket.size_usd, wallet=ticket.wallet)
         try:
@@ -481,7 +482,7 @@ class _Bet:
     # ------------------------------------------------------------ the receipt
 
     def accept_receipt(self, reply: Reply, backoff: Backoff) -> Steps[Placed]:
-        """Check that the receipt is for this bet and signed by the service, and return both."""
+        """Check that the receipt is for this bet and signed by the service. Return the placed bet."""
         try:
             body = decode(AgentTradeAnswer, reply.body)
         except VpmError as error:
@@ -542,7 +543,7 @@ class _Bet:
             raise ReceiptWrong(f"The receipt is signed by {signer}, not by {self.attester}.")
 
     def wait_until_final(self, placed: Placed, ends: float) -> Steps[AgentTradeProofAnswer | None]:
-        """Return the proof when the bet's block is final, or None if the stake is no longer in the receipt's
+        """Return the proof once the bet's block is final, or None if the stake is no longer in the receipt's
         transaction."""
         why = "there was no time left to check"
         while (left := ends - time.monotonic()) > 0:

@@ -29,8 +29,7 @@ to_json = msgspec.json.Encoder(decimal_format="number").encode
 
 @dataclass(frozen=True, slots=True)
 class Call(Generic[T]):
-    """A request and the type of its response. `of_wallet`: whether it concerns the client's wallet unless the query
-    names another one."""
+    """A request and the type of its response. `of_wallet`: whether a query without a wallet gets the client's."""
 
     method: str
     path: str

@@ -38,8 +38,8 @@ class Client(BaseClient[httpx.Client]):
     def events(
         self, wallet: str | None = None, *, cursor: Cursor | None = None, trade_id: str | None = None
     ) -> Iterator[AgentEvent]:
-        """Yield a wallet's events forever, each once and in order, and advance `cursor`. If you save its `next_seq`
-        with your work, no event is missed or repeated after a restart."""
+        """Yield a wallet's events forever, each once and in order, and advance `cursor`. If you save `cursor.next_seq`
+        together with your work, no event is missed or repeated after a restart."""
         cursor, wallet = cursor or Cursor(), wallet or self.settings.address
         pause = PAUSE_SECONDS
         while True:

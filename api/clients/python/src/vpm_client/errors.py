@@ -38,48 +38,48 @@ class VpmError(Exception):
 
 
 class Unreachable(VpmError):
-    """A call that pays nothing and got no response in time."""
+    """A call that pays nothing got no response in time."""
 
 
 class UnexpectedAnswer(VpmError):
-    """A response that does not match the API's documentation."""
+    """A response does not match the API's documentation."""
 
 
 class WrongVersion(VpmError):
-    """An API with a version that this library does not support."""
+    """This library does not support the API's version."""
 
 
 class Untrusted(VpmError):
-    """A payment challenge that is not for this bet; it was not signed."""
+    """A payment challenge is not for this bet, so it was not signed."""
 
 
 class PaymentRefused(VpmError):
-    """A payment that the service refused, with its reason."""
+    """The service refused a payment, with a reason."""
 
 
 class OutcomeUnknown(VpmError):
-    """A bet whose payment was sent and whose outcome is unknown. `place(error.ticket)` tries again with the same key
-    and payment, so it makes no second bet."""
+    """A payment was sent, and the bet's outcome is unknown. `place(error.ticket)` tries again with the same key and
+    payment, so it makes no second bet."""
 
     payment = Payment.UNKNOWN
     tx_hash: str | None = None
 
 
 class NotFinal(VpmError):
-    """A stake in a block that is not final yet. `placed` has its receipt."""
+    """A stake's block is not final yet. `placed` has the receipt."""
 
     payment = Payment.MADE
     placed: Any = None
 
 
 class ReceiptWrong(VpmError):
-    """A receipt that is for another bet or is not signed by the service's key."""
+    """A receipt is for another bet or is not signed by the service's key."""
 
     payment = Payment.MADE
 
 
 class WebhookRefused(VpmError):
-    """A delivery that is forged, too old or already received."""
+    """A delivery is forged, too old or already received."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ class Issue:
 
 
 class ApiError(VpmError):
-    """A refusal by the API: branch on its `code`. The code is "" if the response did not come from the API but, for
+    """The API refused a request: branch on `code`. The code is "" if the response did not come from the API but, for
     example, from a proxy."""
 
     def __init__(self, status: int, headers: Mapping[str, str], answer: bytes) -> None:

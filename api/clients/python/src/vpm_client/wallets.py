@@ -76,8 +76,8 @@ def address_of(wallet: Wallet) -> str:
 
 
 def request_signature(wallet: Wallet, message: TypedData | str) -> Any:
-    """Ask the wallet to sign typed data, or a text by `personal_sign`. `check_signature` turns the result, which may be
-    awaitable, into a signature."""
+    """Ask the wallet to sign typed data, or a text by `personal_sign`. The result may be awaitable; `check_signature`
+    turns the awaited result into a signature."""
     signer = wallet.signer if isinstance(wallet, ContractWallet) else wallet
     if isinstance(signer, DigestSigner):
         return signer.sign_digest(digest_of(message))
