@@ -175,6 +175,16 @@ class TradeRequest(_Named):
             raise problem("size_below_min", f"The smallest bet is 1 USD; this one is {decimal_text(trade.size)} USD.")
         return trade
 
+    def example_body(self) -> dict[str, Any]:
+        """Return the required fields as a JSON example. The size is a float, which is precise enough for an example."""
+        return {
+            "marketId": self.market_id,
+            "side": self.side,
+            "sizeUsd": float(self.size_usd),
+            "walletAddress": self.wallet_address,
+            "idemKey": self.idem_key,
+        }
+
     @property
     def size(self) -> int:
         return units_from_decimal(self.size_usd)

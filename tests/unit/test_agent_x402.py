@@ -13,6 +13,7 @@ from aiohttp.test_utils import make_mocked_request
 from hypothesis import given
 from hypothesis import strategies as st
 from multidict import CIMultiDict
+from x402.extensions.bazaar.facilitator import validate_discovery_extension_spec
 from x402.http.utils import decode_payment_required_header, decode_payment_response_header
 
 from api.agent.chain import AgentContracts
@@ -171,8 +172,9 @@ def test_a_bound_authorization_pays_for_its_own_bet_only() -> None:
     assert "mark of bound payments and belongs to another bet" in why[1]
 
 
-def offer(description: str = "Bet 5 USDC on yes: Will it?") -> Offer:
-    return Offer(SELLER, "https://vpm.test/api/agent/v1/trade#0xab", description, 5_000_000, 30, BET)
+def offer(description: str = "Bet 5 USDC on yes: Will it?", market: str = "m") -> Offer:
+    body = {"marketId": market, "side": "yes", "sizeUsd": 5.0, "walletAddress": WALLET, "idemKey": "key-00000001"}
+    return Offer(SELLER, "https://vpm.test/api/agent/v1/trade#0xab", description, 5_000_000, 30, BET, body)
 
 
 SIGNED = {
@@ -225,13 +227,16 @@ def test_version_2_asks_for_the_same_payment() -> None:
         }
     ]
     assert set(decoded_header["resource"]) == {"url", "description", "mimeType", "serviceName", "tags"}
-    (receipts,) = decoded_header["extensions"].values()
-    assert set(receipts) == {"info", "schema"}
-    jsonschema.validate(receipts["info"], receipts["schema"])
+    assert set(decoded_header["extensions"]) == {"bazaar", "offer-receipt"}
+    assert validate_discovery_extension_spec(decoded_header["extensions"]["bazaar"]).valid
+    for each in decoded_header["extensions"].values():
+        assert set(each) == {"info", "schema"}
+        jsonschema.validate(each["info"], each["schema"])
 
 
 def test_the_challenge_header_stays_within_what_proxies_accept() -> None:
-    long = offer("d" * 3_000).required("e" * 300, SIGNED)
+    """The example call is dropped first; the terms and the signed offer stay."""
+    long = offer("d" * 3_000, "\x01" * 200).required("e" * 300, SIGNED)
     assert len(long) <= 4_096
     assert set(orjson.loads(base64.b64decode(long))["extensions"]) == {"offer-receipt"}
 

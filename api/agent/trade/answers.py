@@ -112,6 +112,7 @@ class TradeAnswers:
             amount=order.bet.amount,
             seconds=x402.seconds_to_pay(now, order.market.closes_at),
             bet_hash=order.hash,
+            body=order.request.example_body(),
         )
         signed = self.attester.offer(offer)
         headers = {x402.REQUIRED_HEADER: offer.required(error, signed)}

@@ -51,8 +51,9 @@ SERVICE_NAME: Final = "VPM agent markets"
 TAGS: Final = ["prediction-markets", "betting", "base", "usdc"]
 # Clients of version 2 echo the whole offer with its extensions.
 MAX_PAYMENT_CHARACTERS: Final = 32 * 1024
-# Keeps the whole header below 4 KiB, which proxies and clients accept.
-MAX_DESCRIPTION_CHARACTERS: Final = 300
+# The size that proxies and clients accept for one header.
+MAX_REQUIRED_CHARACTERS: Final = 4 * 1024
+MAX_DESCRIPTION_CHARACTERS: Final = 300  # in the header
 
 TIMEOUT_SECONDS = 120
 # Payers' clocks differ from ours; a window longer than this was not made for this challenge.
@@ -75,7 +76,8 @@ class PaymentRejected(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """The payment that a 402 asks for. `amount`: token units. `seconds`: how long the payment may be valid."""
+    """The payment that a 402 asks for. `amount`: token units. `seconds`: how long the payment may be valid. `body`: an
+    example of the request."""
 
     contracts: AgentContracts
     resource: str
@@ -83,6 +85,7 @@ class Offer:
     amount: int
     seconds: int
     bet_hash: bytes
+    body: dict[str, Any]
 
     def challenge(self, error: str | None, extensions: dict[str, Any]) -> dict[str, Any]:
         """Return the 402's body in version 1. `error`: why the previous payment was not accepted."""
@@ -104,6 +107,13 @@ class Offer:
         return body | ({"extensions": extensions} if extensions else {})
 
     def required(self, error: str | None, extensions: dict[str, Any]) -> str:
+        """Return the 402's header in version 2, with an example call for directories if there is room for it."""
+        signed = {name: {**each, "schema": _OFFERS_SCHEMA} for name, each in extensions.items()}
+        call = {"type": "http", "method": "POST", "bodyType": "json", "body": self.body}
+        full = self._required(error, {**signed, "bazaar": {"info": {"input": call}, "schema": _CALL_SCHEMA}})
+        return full if len(full) <= MAX_REQUIRED_CHARACTERS else self._required(error, signed)
+
+    def _required(self, error: str | None, extensions: dict[str, Any]) -> str:
         accepted = PaymentRequirements(
             scheme=SCHEME_EXACT,
             network=self.contracts.network,
@@ -125,7 +135,7 @@ class Offer:
                 error=error or "Payment required.",
                 resource=resource,
                 accepts=[accepted],
-                extensions={name: {**each, "schema": _OFFERS_SCHEMA} for name, each in extensions.items()} or None,
+                extensions=extensions or None,
             )
         )
 
@@ -240,11 +250,20 @@ def _number(holder: dict[str, Any], name: str) -> int:
     return value
 
 
-_OFFERS_SCHEMA: Final = {
-    "type": "object",
-    "properties": {"offers": {"type": "array", "items": {"type": "object", "required": ["format", "signature"]}}},
-    "required": ["offers"],
-}
+def _schema(**fields: dict[str, Any]) -> dict[str, Any]:
+    return {"type": "object", "properties": fields, "required": list(fields)}
+
+
+_TEXT: Final = {"type": "string"}
+_BODY_SCHEMA: Final = _schema(
+    marketId=_TEXT, side=_TEXT, sizeUsd={"type": "number", "minimum": 1}, walletAddress=_TEXT, idemKey=_TEXT
+)
+_CALL_SCHEMA: Final = _schema(
+    input=_schema(type={"const": "http"}, method={"const": "POST"}, bodyType={"const": "json"}, body=_BODY_SCHEMA)
+)
+_OFFERS_SCHEMA: Final = _schema(
+    offers={"type": "array", "items": {"type": "object", "required": ["format", "signature"]}}
+)
 
 
 # ---------------------------------------------------------------- what pays for a bet
