@@ -23,7 +23,7 @@ PAYOUTS_AT_ONCE = 50
 
 @dataclass(frozen=True, slots=True)
 class Payout:
-    """A payment due to an owner, in token units. `id` is the position's or stake's, `failed` counts the token's
+    """A payment due to an owner, in token units. `id` is that of the position or stake, `failed` counts the token's
     refusals, and `due_at` is chain time."""
 
     subject: str

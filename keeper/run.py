@@ -73,8 +73,8 @@ class KeeperChain:
 
 @dataclass(frozen=True, slots=True)
 class IndexState:
-    """The state of a chain's index. `number` and `time` are those of its last block, `l1_number` is `block.number` as
-    contracts saw it there, and `finalized` is the node's finalized block."""
+    """The state of a chain's index. `number` and `time` are those of its last block, and `l1_number` is `block.number`
+    as contracts saw it in that block. `finalized` is the node's finalized block."""
 
     number: int
     time: int
@@ -197,8 +197,8 @@ class RunReport:
 
 @dataclass
 class JobRun:
-    """One run of a job. `now` is the chain's time and `head` its newest block; `head_late` says why that block is too
-    old, or is None."""
+    """One run of a job. `now` is the chain's time and `head` is its newest block. `head_late` says why that block is
+    too old, or is None."""
 
     keeper: Keeper
     chain: KeeperChain

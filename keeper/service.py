@@ -150,8 +150,8 @@ class KeeperService:
             self._runs.discard(task)
 
     async def _serve_requests(self) -> None:
-        """Run requested jobs one after the other until cancelled. Requests are polled for as well: there is no
-        notification of a job whose keeper died while running it."""
+        """Run requested jobs one by one until cancelled. Requests are also polled for, because nothing announces a job
+        whose keeper died while running it."""
         requests = Subscription()
         async with IntentWatch(self._url, self._keeper.pool) as watch, requests.listening(self._url, KEEPER_JOB):
             while True:

@@ -106,7 +106,7 @@ class ChainFeed:
 
     async def hashes_of(self, numbers: Iterable[int]) -> dict[int, str | None]:
         """Return block hashes by height, with None where the chain is shorter. Hashes read from a node are not
-        remembered, since we would not notice when they change."""
+        remembered, because we would not notice if they changed."""
         hashes: dict[int, str | None] = {number: self._hashes.get(number) for number in numbers}
         missing = [number for number, block_hash in hashes.items() if block_hash is None]
         if missing:

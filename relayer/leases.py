@@ -132,7 +132,7 @@ class Leases:
         self._free_since: dict[int, float] = {}
 
     async def run(self) -> None:
-        """Renew, take and share leases forever. On cancellation, end and release every lane."""
+        """Renew, take and share leases forever. When cancelled, end and release every lane."""
         for spec in self._specs:
             # Prometheus sees no increase in a counter that first appears at 1.
             metrics.HELD.labels(spec.chain, spec.signer.label).set(0)
@@ -177,7 +177,7 @@ class Leases:
         return self._connection
 
     async def _register(self, connection: Connection) -> None:
-        """Find or insert the row of every lane; remember all rows, or none after an error. Existing rows are only read:
+        """Find or insert the row of every lane. Remember all rows, or none after an error. Existing rows are only read:
         an INSERT that does nothing would still wait for a suspended process that has changed the row."""
         by_id: dict[int, LaneSpec] = {}
         for spec in self._specs:

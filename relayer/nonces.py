@@ -120,8 +120,8 @@ async def _block_of(client: ChainClient, address: str, nonce: int, head: int) ->
 
 
 def reconcile(*, latest: int, next_nonce: int, owned: Collection[int]) -> tuple[int, tuple[int, ...]]:
-    """Return the lane's next nonce, and the holes: unused nonces below it that belong to no intent and block all later
-    ones. If the chain is ahead, the key was used elsewhere; continue after those transactions.
+    """Return the lane's next nonce, and the holes: unused nonces below that one, which belong to no intent and block
+    all later nonces. If the chain is ahead, the key was used elsewhere; continue after those transactions.
 
     latest: the chain's count of mined transactions.
     next_nonce: the nonce after the highest that any intent of the lane ever had.

@@ -58,8 +58,8 @@ def bump(policy: FeePolicy, market: FeeMarket, old: Fees) -> Fees | None:
 
 
 def highest_fees(policy: FeePolicy, old: Fees) -> Fees:
-    """Return the highest fees we may offer in place of `old`. A node that has the transaction with `old` may refuse
-    them as too low."""
+    """Return the highest fees we may offer in place of `old`. They may still be too low for a node that has the
+    transaction with `old`."""
     return Fees(policy.cap_wei, min(_eighth_more(old.max_priority_fee_wei), policy.cap_wei))
 
 
@@ -146,7 +146,7 @@ class PayerBook:
 
     @property
     def newcomers_wei(self) -> int:
-        """Return the allowance for new wallets whose code is above its bound, rounded down."""
+        """Return the allowance, rounded down, for new wallets whose code has too many reverts."""
         return self.allowance_wei // NEWCOMERS_SHARE
 
     def judge(self, payer: bytes, code: bytes | None, worst_wei: int) -> Admission | PayerRefusal:

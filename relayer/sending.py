@@ -59,7 +59,7 @@ class LaneSender:
             await self._send([each for each in transactions if each.state.in_flight])
 
     async def mark(self) -> None:
-        """Record transactions as sent, forever. Each write covers all transactions that are pending."""
+        """Record transactions as sent, forever. Each write covers all transactions that are waiting to be recorded."""
         while True:
             await self._marking.wait()
             self._marking.clear()

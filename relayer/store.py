@@ -176,8 +176,8 @@ class LaneStore:
         return [_transaction_read(row, by_intent[row[0]]) for row in rows]
 
     async def take_back(self, intent_id: int, former: FormerTransaction) -> LaneTransaction | None:
-        """Give a queued intent its former nonce back, because its former transaction landed. Return None if it is no
-        longer queued."""
+        """Give a queued intent its former nonce back, because its former transaction landed. Return None if the intent
+        is no longer queued."""
         async with self._fenced() as (connection, _):
             done = await connection.execute(
                 "UPDATE outbox_intent i SET state = 'signed', lane_id = %(lane)s, nonce = %(nonce)s,"

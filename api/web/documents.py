@@ -87,8 +87,8 @@ def paid_resources(origin: str) -> bytes:
 
 
 def identity_document(origin: str, attester: str, chain_id: int) -> bytes:
-    """Build the document with the attestation key, which signs offers and receipts. The colon before a port is escaped
-    in its name."""
+    """Build the document that names the attestation key, which signs offers and receipts. In the document's id, the
+    colon before a port is escaped."""
     name = f"did:web:{quote(urlsplit(origin).netloc, safe='.-')}"
     key = f"{name}#{DID_KEY}"
     method = {

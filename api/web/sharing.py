@@ -183,8 +183,8 @@ class SharePictures:
         return Rendered(draw_icon(int(request.match_info["size"])), ICON_CACHE, content_type=PNG).response(request)
 
     async def _picture(self, request: web.Request, name: str, card: Callable[[], Awaitable[ShareCard]]) -> Rendered:
-        """Return this minute's picture. Concurrent requests share one drawing, which counts against the limit of the
-        first caller until it is done."""
+        """Return this minute's picture. Concurrent requests share one drawing. Until the drawing is done, it counts
+        against the limit of the address that asked first."""
         caller = self._caller(request)
 
         async def draw() -> Rendered:

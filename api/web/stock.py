@@ -54,8 +54,8 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class MarketPast:
-    """A market's history, oldest first: readings (Unix seconds, answer with 8 decimals) and finished batches, including
-    the seed's."""
+    """A market's history, oldest first. A reading has Unix seconds and an answer with 8 decimals. The finished batches
+    include the seed's."""
 
     readings: tuple[tuple[int, int], ...] = ()
     batches: tuple[Batch, ...] = ()

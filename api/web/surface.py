@@ -127,7 +127,7 @@ def local_nodes(settings: Settings, deployments: Sequence[Deployment]) -> dict[s
 
 
 def chain_for_wallets(node: str | None, deployment: Deployment, settler: str, symbol: str) -> dict[str, Any]:
-    """Return what a wallet needs to add a chain and to show a bet on it."""
+    """Return what a wallet needs to add a chain, and what the page needs to show a bet on it."""
     token = deployment.token(symbol)
     return {
         "id": deployment.chain_id,

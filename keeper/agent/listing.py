@@ -167,7 +167,7 @@ def _listing(
 def _weights(
     design: Design, value: int, turn: Turn, now: int, bounds: ListingBounds, priors: Priors, pot_cap: int
 ) -> tuple[int, ...]:
-    """Return the weights for the present value, within the Safe's bounds. Their sum is at most the pot cap: weights
+    """Return the weights for the current value, within the Safe's bounds. Their sum is at most the pot cap: weights
     larger than all the money in the market would freeze its prices."""
     outcomes = len(design.bounds) + 1 if design.kind is MarketKind.RANGE else 2
     average = min(max(min(priors.average, pot_cap // outcomes), bounds.min_weight), bounds.max_weight)  # down

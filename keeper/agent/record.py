@@ -186,7 +186,7 @@ def _readings_text(times: Sequence[int]) -> str:
 
 
 def _show_pools(feed: PoolFeed, measured: object) -> None:
-    """Set the gauges of each pool's liquidity and quiet time, as a reading would measure them now."""
+    """Set the gauges of each pool's liquidity and quiet time, as they would be measured for a reading now."""
     if isinstance(measured, RpcError):
         return  # they do not have a whole window yet, or the node does not respond
     assert isinstance(measured, tuple)

@@ -54,8 +54,8 @@ def payouts_due(holdings: Iterable[Holding], now: Moment) -> list[Payout]:
 
 
 def why_poke(market: VestedMarket, entered_at: int, now: Moment) -> str | None:
-    """Return why a market's pending vintage should be finalized now, or None if not. `entered_at` is when its last
-    entry was made."""
+    """Return why a market's pending vintage should be finalized now, or None if it should not. `entered_at` is the time
+    of its last entry."""
     if market.vintage is None or market.settled or not finished(market, now):
         return None
     waited = now.timestamp - entered_at

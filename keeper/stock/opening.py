@@ -71,7 +71,7 @@ NOT_AFTER_MARGIN_SECONDS = 5
 
 @dataclass(frozen=True, slots=True)
 class FeedState:
-    """A feed with the lister's present settings. Ages are in seconds."""
+    """A feed with the lister's current settings. Ages are in seconds."""
 
     ticker: str
     address: str
@@ -139,8 +139,8 @@ def opener_of(lanes: Sequence[str], named: str | None) -> str:
 def affordable(
     openings: Sequence[Opening], seed_per_leg: int, balance: int, allowance: int
 ) -> tuple[list[Opening], list[Skipped], int | None]:
-    """Return the openings whose seeds the opener's balance covers, the others as skipped, and the allowance to approve:
-    None if the lister's present `allowance` is enough."""
+    """Return the openings whose seeds the opener's balance covers, the others as skipped, and the allowance to approve.
+    The allowance is None if the lister's current `allowance` is enough."""
     each = 2 * seed_per_leg
     count = min(len(openings), balance // each)  # down: half a seed opens nothing
     short = [

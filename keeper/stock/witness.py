@@ -26,7 +26,7 @@ REPEAT_SECONDS: Final = 20 * 60
 
 @dataclass(frozen=True, slots=True)
 class StockState:
-    """A stock's present state, and the resolver's record of it. A stock whose pause cannot be read counts as paused; a
+    """A stock's current state, and the resolver's record of it. A stock whose pause cannot be read counts as paused; a
     multiplier that cannot be read is None. `last_pause` is when a pause was last recorded, or 0."""
 
     paused: bool

@@ -82,8 +82,8 @@ def execute(sender: Any, safe: Any, call: SafeCall, owner_keys: Sequence[str]) -
 
 
 def pending(contract: Any, deployment: Deployment, safe: str) -> Iterator[SafeCall]:
-    """Yield the calls with which the Safe accepts the ownership offered to it. `contract(name, address)` binds a
-    contract."""
+    """Yield the calls with which the Safe accepts the ownership that was offered to it. `contract(name, address)` binds
+    a contract."""
     for name, info in deployment.contracts.items():
         bound = contract(name, info.address)
         if hasattr(bound, "pendingOwner") and bound.pendingOwner() == safe:

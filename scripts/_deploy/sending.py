@@ -1,9 +1,9 @@
 """The transactions of a deployment, and the journal of those already signed.
 
 All transactions are known before the first is sent, and each is stored in the journal before it is sent. Each has its
-nonce from the start, so an interrupted deployment can continue: mined transactions are done, stored ones are sent again
-unchanged, and only those never stored are signed. The nonces also determine the addresses of the contracts, which
-reference each other at construction.
+nonce from the start, so an interrupted deployment can continue: mined transactions are skipped, stored ones are sent
+again unchanged, and only those that were never stored are signed. The nonces also determine the addresses of the
+contracts, which reference each other at construction.
 """
 
 from __future__ import annotations
@@ -274,7 +274,7 @@ class Sending:
     # ---------------------------------------------------------------- costs
 
     def _mined(self) -> int:
-        """Return how many steps are mined. This assumes that nothing else sends transactions from the account."""
+        """Return how many steps are mined, assuming that nothing else sends transactions from the account."""
         return min(len(self.steps), max(0, self._count("latest") - self.first_nonce))
 
     def _count(self, block: str) -> int:

@@ -144,7 +144,7 @@ _Z3_RESULTS = {"sat unsat": PROVED, "sat sat": REFUTED, "sat unknown": "unknown"
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The result for a theorem: `proved`, or the prover's report and counterexample."""
+    """The result of proving a theorem: `proved`, or the prover's report and counterexample."""
 
     theorem: Theorem
     result: str

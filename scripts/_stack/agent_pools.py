@@ -71,8 +71,8 @@ class LocalPool:
     scale: Fraction  # quote units per base unit at a walk's value of 1 (8 decimals) and a quote token worth 1 USD
 
     def sqrt_price(self, value: int, quote_value: int) -> int:
-        """Return the sqrt price for a value of the walk, rounded down. `quote_value` is USD per quote token, 8
-        decimals."""
+        """Return the sqrt price for a value of the walk, rounded down. `quote_value` is the value of a quote token in
+        USD with 8 decimals."""
         price = self.scale * Fraction(value, quote_value)
         if self.place.token0 != self.base:
             price = 1 / price

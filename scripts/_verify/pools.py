@@ -158,7 +158,7 @@ def exp_wad(x: int) -> int:
 
 
 def market_cap(terms: PoolFeedTerms, ticks: Sequence[int]) -> int | None:
-    """Return the feed's answer for the sources' sums of ticks over the window. Return None if the answer is out of
+    """Return the feed's answer for the sums of the sources' ticks over the window, or None if the answer is out of
     range. A tick is a log price rounded down, so half a tick is added for each source. The exponent is rounded towards
     zero, the answer down."""
     half_ticks = 0

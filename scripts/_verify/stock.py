@@ -29,7 +29,8 @@ STATUS_BY_WINNER = {None: StockMarketStatus.OPEN, UP: StockMarketStatus.UP, DOWN
 
 @dataclass
 class StockMarket:
-    """A stock market, read from its logs up to block `at`. `now` is the time that contracts saw in that block."""
+    """A stock market, read from its logs up to block `at`. `now` is the block number and time that contracts saw in
+    that block."""
 
     id: int
     at: int

@@ -301,7 +301,7 @@ def place(settings: Settings, ticket: Ticket, *, final: bool = True, keep: KeepT
 
 
 class _Bet:
-    """A ticket being placed."""
+    """The placing of one ticket."""
 
     def __init__(self, ticket: Ticket, settings: Settings, keep: KeepTicket | None) -> None:
         self.ticket = ticket
