@@ -45,7 +45,7 @@ async def serving(daemon: Daemon) -> AsyncIterator[None]:
 
 async def _refuse_an_unfit_database(settings: Settings) -> None:
     """Raise DatabaseRefused or SchemaOutdated if the database is unfit. During a rollout the failed start keeps the
-    previous version running until the migration is done. An unreachable database does not stop the start."""
+    previous version running until the migration is done. An unreachable database does not prevent the start."""
     with suppress(OperationalError, DatabaseUnreachable):
         await check_fit(settings)
 

@@ -100,7 +100,7 @@ def _route(path: str) -> str:
 
 
 class _Conventions:
-    """The middleware that renders each error as the surface of its path does, and sets the common headers."""
+    """Middleware that renders each error in the form of its path's surface, and sets the common headers."""
 
     def __init__(self, surfaces: Sequence[Surface]) -> None:
         # Longest prefix first, so that the first match is the most specific.
@@ -221,7 +221,7 @@ class ClientConnection(RequestHandler):
     """A client's connection. A request that is not valid HTTP is refused with JSON, and its content is not logged.
     aiohttp would respond in plain text and log the content, which may include the wallet that was looked up.
 
-    first_request: the timer that closes the connection if its first request does not arrive in time. aiohttp itself
+    `first_request`: the timer that closes the connection if its first request does not arrive in time. aiohttp itself
     closes only idle connections that have completed a request.
     """
 

@@ -1,8 +1,8 @@
 """Caches in memory, bounded by size: values that are current for one version or for some seconds, and bodies that are
 rendered once for all callers.
 
-A rendered body has gzip and a strong ETag. The usual response is serialized in advance with its head, so that it takes
-a single write.
+A rendered body has a gzip form and a strong ETag. The usual response is serialized in advance, head included, so that
+sending it takes a single write.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ class SizedCache(LRUCache[K, V]):
 
 
 class VersionedCache(Generic[K, V]):
-    """A cache of values by key. Each is made once per version, for all callers.
+    """A cache of values by key. Each value is made once per version, for all callers.
 
-    size: returns the size of a value. Without `size`, the cache is bounded by the number of values.
+    `size`: returns the size of a value. Without `size`, the cache is bounded by the number of values.
     """
 
     def __init__(self, maxsize: float, size: Callable[[V], float] | None = None) -> None:
@@ -56,7 +56,7 @@ class VersionedCache(Generic[K, V]):
         """Return the key's value for the current version. `make` must not read anything newer than `version`.
 
         Only one value per key is made at a time. Callers that need a later version wait until it is made in turn. An
-        error of `make` is raised to every caller that waits for that value.
+        error in `make` is raised to every caller that waits for that value.
         """
         while True:
             current = version()
@@ -81,7 +81,7 @@ class TimedValue(Generic[V]):
     """A cached value that is made again once it is older than `seconds`. By default it is kept forever.
 
     Until the value is older than `oldest_seconds`, callers get the old value while the next one is made. A value's age
-    counts from the start of making it, because a slow source may return the state at the start. An error is raised to
+    counts from the start of making it, because a slow source may return the state at that time. An error is raised to
     every caller that waited.
     """
 
@@ -137,8 +137,8 @@ PRIVATE_REVALIDATED = "private, no-cache"
 def public(seconds: int) -> str:
     """Return the Cache-Control header of a public read that a client may cache for `seconds`.
 
-    A shared cache (a CDN or proxy) keeps its copy for a third of this time, and for the rest serves it while it fetches
-    a new one. A crowd of clients thus costs one request.
+    A shared cache (a CDN or proxy) considers its copy fresh for a third of this time. For the remaining time it serves
+    the copy while it fetches a new one, so that a crowd of clients costs one request.
     """
     fresh = max(1, seconds // 3)
     return f"public, max-age={seconds}, s-maxage={fresh}, stale-while-revalidate={seconds - fresh}"
@@ -224,7 +224,7 @@ class Rendered:
 
     def answer(self, request: web.Request) -> web.StreamResponse:
         """Return the prepared response, to which only the request id and the date are added. Unusual requests (HEAD, or
-        a connection to be closed) get that of `response` instead."""
+        a connection to be closed) get what `response` returns instead."""
         if request.method != "GET" or not request.keep_alive or request.version != HttpVersion11:
             return self.response(request)
         encoded, is_current = self._negotiate(request)
@@ -232,7 +232,7 @@ class Rendered:
 
     def response(self, request: web.Request, status: int = 200) -> web.Response:
         """Return the body in an encoding that the client accepts, or a 304 if the client's copy is current. The caller
-        may add headers to this response, but not to that of `answer`."""
+        may add headers to this response, but not to the one that `answer` returns."""
         encoded, is_current = self._negotiate(request)
         if is_current and status == 200:
             return web.Response(status=304, headers={name: encoded.headers[name] for name in _HEADERS_OF_304})
@@ -247,7 +247,7 @@ class Rendered:
 
 
 class SharedAnswer(web.StreamResponse):
-    """A complete response to an HTTP/1.1 GET. It has no state of a request, so all clients share it."""
+    """A complete response to an HTTP/1.1 GET. It has no per-request state, so all clients share it."""
 
     def __init__(self, status: int, headers: Mapping[str, str], body: bytes = b"") -> None:
         kept = {name: headers[name] for name in (_HEADERS_OF_304 if status == 304 else headers)}

@@ -27,7 +27,7 @@ Spawn = Callable[[str, Coroutine[Any, Any, None]], object]
 class Chains:
     """The chain clients that the surfaces share, by name. `stack` closes them.
 
-    Requests wait for these clients, so each node is asked once, with a timeout of seconds.
+    Requests wait for these clients, so each node is asked only once, with a timeout of a few seconds.
     """
 
     def __init__(self, settings: Settings, stack: AsyncExitStack) -> None:

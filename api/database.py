@@ -42,9 +42,9 @@ async def reading(
 
 @asynccontextmanager
 async def free_connection(pool: ConnectionPool, busy: Callable[[], Problem]) -> AsyncIterator[Connection]:
-    """Yield a connection of the pool. If none is free soon, raise the refusal `busy`; nothing has been written then. If
-    a connection failed while waiting, or is still being opened, the database is down and not busy; raise the
-    PoolTimeout instead."""
+    """Yield a pooled connection. If none becomes free soon, raise the refusal `busy`; nothing has been written at that
+    point. If a connection failed during the wait, or is still being opened, raise the PoolTimeout instead, because the
+    database is down rather than busy."""
     async with AsyncExitStack() as stack:
         failures = _failures(pool)
         try:

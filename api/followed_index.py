@@ -42,13 +42,13 @@ class FollowedIndex(Generic[V]):
     """A surface's markets as last read. They are read again after each notification of their chain.
 
     `snapshot` is None until the first read. `tick` grows with every publication. `generation` grows whenever everything
-    was read again, because a rebuild of the index changes rows but not their blocks. Values cached for an earlier
+    is read again, because a rebuild of the index changes rows but not their blocks. Values cached for an earlier
     generation are outdated even if the snapshot is equal.
 
-    name: the surface's name in the log. url: the URL of the primary, which sends the notifications. read: reads the
-    state; it is called within one database snapshot. pause_seconds: the average time between reads, however fast blocks
-    come. is_stale: returns whether a state is too old to count as current; a change of its result is published too.
-    replica_block: returns the block that a state goes up to; it is given if the engine reads from a replica.
+    `name`: the surface's name in the log. `url`: the URL of the primary, which sends the notifications. `read`: reads
+    the state; it is called within one database snapshot. `pause_seconds`: the average time between reads, however fast
+    blocks come. `is_stale`: returns whether a state is too old to count as current; a change of its result is published
+    too. `replica_block`: returns the last block that a state includes; it is given if the engine reads from a replica.
     """
 
     def __init__(
@@ -107,8 +107,8 @@ class FollowedIndex(Generic[V]):
     async def refresh(self) -> None:
         """Read the index and publish the state if it changed. The read begins after this call.
 
-        Only one read runs at a time, because of two reads the older could publish last. If another caller's read began
-        after this call, wait for that one.
+        Only one read runs at a time; otherwise an older state could be published after a newer one. If another caller's
+        read began after this call, wait for that one.
         """
         begun = self._readings_begun
         async with self._reading:
@@ -208,8 +208,7 @@ class Archive(Generic[K, V]):
         self._rows.clear()
 
     async def get(self, keys: Iterable[K]) -> dict[K, V]:
-        """Return the rows of those keys that are settled markets. Raise one of DATABASE_ERRORS if some are
-        unreadable."""
+        """Return the rows of settled markets among these keys. Raise one of DATABASE_ERRORS if any is unreadable."""
         distinct = dict.fromkeys(keys)
         rows = {key: value for key in distinct if (value := self._rows.get(key)) is not None}
         missing = [key for key in distinct if key not in rows]

@@ -87,7 +87,7 @@ def network(caller: str) -> str:
 
 def blocked_region(request: web.Request, settings: Settings) -> str | None:
     """Return the caller's region if it is blocked, else None. Without a trusted proxy, no region is known. Raise a 400
-    if the region's header comes twice, because one of the two is from the caller."""
+    if the region header occurs twice, because one of the two is from the caller."""
     if not settings.trust_proxy:
         return None
     regions = request.headers.getall(settings.region_header, ())
@@ -105,8 +105,8 @@ SWEEP_SECONDS = 1.0
 
 
 class _InMemory(MemoryStorage):
-    """The library's moving windows in memory, with expired entries removed once a second instead of continuously with a
-    thread switch for each key. Nothing is awaited, so no lock is needed."""
+    """The library's in-memory moving windows. Expired entries are removed once a second; the library would do so
+    continuously, with a thread switch for each key. Nothing is awaited, so no lock is needed."""
 
     STORAGE_SCHEME = None  # type: ignore[assignment]  # created directly, not by URL
 
@@ -227,7 +227,7 @@ class RequestQuota:
     """The rate limit of each address for responses that are not served from memory.
 
     It stops a caller in an endless loop from exhausting the processor and the database; a hundred visitors behind one
-    address stay far below it. refused: the documented 429.
+    address stay far below it. `refused`: the documented 429.
     """
 
     def __init__(
@@ -257,15 +257,15 @@ class RequestQuota:
 
 
 class LimiterFull(Exception):
-    """The refusal of work that may not start now. own: whether the caller or its network is at its limit; otherwise all
-    places are taken."""
+    """The work may not start now. `own`: whether the caller or its network is at its limit; otherwise all places are
+    taken."""
 
     def __init__(self, *, own: bool) -> None:
         super().__init__(own)
         self.own = own
 
     def refusal(self, own: str, full: str, *, code: str = "busy", seconds: int = 10) -> Problem:
-        """Return the refusal with the message that applies. code: the error code if all places are taken."""
+        """Return the refusal with the message that applies. `code`: the error code if all places are taken."""
         if self.own:
             return Problem(429, "rate_limited", own, retry_after=seconds)
         return Problem(503, code, full, retry_after=seconds)

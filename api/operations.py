@@ -116,7 +116,7 @@ class Answers:
     def __call__(
         self, success: str, model: type[Body], *usual: int, errors: Mapping[int, str] | None = None
     ) -> dict[int, DocumentedAnswer]:
-        """Return the documented responses by status: the success, these of the usual errors, and further `errors`."""
+        """Return the documented responses by status: the success, the `usual` errors listed, and further `errors`."""
         described = {**{status: self.usual[status] for status in usual}, **(errors or {})}
         documented = {status: self.refusal(description, status) for status, description in described.items()}
         return {200: DocumentedAnswer(success, model), **documented}
@@ -130,10 +130,10 @@ class Answers:
 class Operation:
     """One method on one path (`/api/markets/{id}`).
 
-    path_parameters, query, body: the models that validate these parts of a request. answers: every status that the
-    operation can return, except those that all operations share (404 for unknown paths, 405, 500). group: a second tag
-    within the surface. described_by: further OpenAPI fields. timed: whether the duration is measured; false for
-    responses from memory and for streams.
+    `path_parameters`, `query`, `body`: the models that validate these parts of a request. `answers`: every status that
+    the operation can return, except those that all operations share (404 for unknown paths, 405, 500). `group`: a
+    second tag within the surface. `described_by`: further OpenAPI fields. `timed`: whether the duration is measured;
+    false for responses from memory and for streams.
     """
 
     method: str
@@ -207,10 +207,10 @@ ALLOWED_HEADERS: Final = (
 class Surface:
     """A part of the origin with its own conventions.
 
-    prefixes: the paths whose errors this surface renders; the longest matching prefix of all surfaces wins. error_body:
-    renders errors as JSON. error_response: renders errors that are not JSON (pages). security_schemes: the OpenAPI
-    security schemes, by the name that operations use. reads: the objects behind the operations, for pages that show the
-    same data. examples: returns request bodies that work now, by operation id.
+    `prefixes`: the paths whose errors this surface renders; the longest matching prefix of all surfaces wins.
+    `error_body`: renders errors as JSON. `error_response`: renders errors that are not JSON (pages).
+    `security_schemes`: the OpenAPI security schemes, by the name that operations use. `reads`: the objects behind the
+    operations, for pages that show the same data. `examples`: returns request bodies that work now, by operation id.
     """
 
     name: str

@@ -54,7 +54,7 @@ def read_path(request: web.Request, model: type[M]) -> M:
 
 
 async def read_json(request: web.Request, *, limit: int, exact: bool = False) -> Any:
-    """Parse the body as JSON, or raise as `read_body` does, or a 400. exact: whether numbers keep their digits as
+    """Parse the body as JSON. Raise a 400, or what `read_body` raises. `exact`: whether numbers keep their digits as
     written, because amounts must not pass through binary floats."""
     body = await read_body(request, limit=limit)
     try:
@@ -104,7 +104,7 @@ def body_details(problem: str) -> list[dict[str, str]]:
 
 
 def validated_body(model: type[M], content: Any, *, context: dict[str, Any] | None = None) -> M:
-    """Validate parsed JSON. context: further input for the model's validators."""
+    """Validate parsed JSON. `context`: further input for the model's validators."""
     if not isinstance(content, dict):
         raise invalid("The body must be a JSON object.", details=body_details("must be a JSON object"))
     return _validated(model, content, "field", context)
@@ -136,7 +136,7 @@ PATTERNS = {
 
 
 def validation_problem(error: ValidationError, kind: str) -> Problem:
-    """Return a 400 that says of each invalid field what it must be. `kind`: the kind of the parts, such as "field"."""
+    """Return a 400 that says what each invalid field must be. `kind`: the kind of the parts, such as "field"."""
     problems = [
         {"field": ".".join(str(part) for part in each["loc"]) or "body", "problem": _sentence(each)}
         for each in error.errors(include_url=False, include_input=False)

@@ -1,4 +1,4 @@
-"""MCP servers whose tools are operations of the REST API: a surface declares `RestTool`s and serves them by an
+"""MCP servers whose tools are operations of the REST API: a surface declares `RestTool`s and serves them through an
 `McpEndpoint`. A call becomes a request to the operation's handler, with the same validation, limits and error codes."""
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ VERSION = "1.0.0"
 class RestTool:
     """A tool for one operation.
 
-    operation: the id of the operation. renamed: the tool's names for the operation's parameters, where they differ.
-    required: the arguments that are required in addition to those the operation requires. fixed: the body fields that
-    have a fixed value. defaults: the values of arguments that a call leaves out. schemas: additions to the arguments'
-    schemas. read_only, destructive, idempotent: the hints of the same meaning in MCP.
+    `operation`: the id of the operation. `renamed`: the tool's names for the operation's parameters, where they differ.
+    `required`: the arguments that are required in addition to those the operation requires. `fixed`: the body fields
+    that have a fixed value. `defaults`: the values of arguments that a call leaves out. `schemas`: additions to the
+    arguments' schemas. `read_only`, `destructive`, `idempotent`: MCP's hints of these names.
     """
 
     name: str
@@ -77,7 +77,7 @@ class ToolResult:
 
 
 def refusal(body: Mapping[str, Any]) -> ToolResult:
-    """Return a REST error as text alone. Clients validate structured content against the output schema, even of errors,
+    """Return a REST error as text alone. Clients validate structured content against the output schema even in errors,
     and would report the mismatch instead of the error."""
     return ToolResult(to_json(body).decode(), is_error=True)
 
@@ -429,7 +429,7 @@ class ServerInfo:
 
 
 class McpEndpoint:
-    """The HTTP operations of an MCP server, which work within `async with endpoint.running():`. describe: returns the
+    """The HTTP operations of an MCP server, which work within `async with endpoint.running():`. `describe`: returns the
     server's tools; it is called when they are first needed."""
 
     def __init__(self, info: ServerInfo, describe: Callable[[], Sequence[Json]], call: CallTool) -> None:

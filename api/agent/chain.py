@@ -59,7 +59,7 @@ class AgentContracts:
 
 @dataclass(frozen=True, slots=True)
 class PaymentFacts:
-    """A payment's state in one block. `used`: nonces that the token reports as used or cancelled. `booked`: nonces that
+    """A payment's state at one block. `used`: nonces that the token reports as used or cancelled. `booked`: nonces that
     the settlement wallet has booked."""
 
     block: int
@@ -71,7 +71,7 @@ class PaymentFacts:
     booked: frozenset[bytes]
 
     def was_used_elsewhere(self, nonce: bytes) -> bool:
-        """Return whether an authorization was used without being booked: sent without us, or cancelled."""
+        """Return whether an authorization was used but not booked: cancelled, or sent without the settlement wallet."""
         return nonce in self.used and nonce not in self.booked
 
 
@@ -84,7 +84,7 @@ async def read_facts(
     timeout_seconds: float,
     guess: str | None = None,
 ) -> PaymentFacts:
-    """Raise RpcError if no node responds. `guess`: the probable hash of the newest block."""
+    """Read the facts about a payment. Raise RpcError if no node responds. `guess`: the newest block's probable hash."""
     owner = checksum(wallet)
     calls = [
         contracts.token.call("balanceOf", owner),

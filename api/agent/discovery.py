@@ -1,5 +1,5 @@
-"""`GET /discover`: the search for markets that match a text, and the silence gate for posts. Both take linear time.
-`docs/discovery.md` has the rules: how texts become words, when the gate is silent, and how markets are ranked."""
+"""`GET /discover`: finds markets that match a text, and stays silent about some posts. Both take linear time.
+`docs/discovery.md` has the rules: how texts become words, which posts get no markets, and how markets are ranked."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def _is_greeting(said: str) -> bool:
 
 
 def _any_of(phrases: Iterable[str]) -> re.Pattern[str]:
-    """Return one pattern for all phrases. Longer phrases come first, so that they win over their own beginnings."""
+    """Return one pattern for all phrases. Longer ones come first, so that a phrase wins over its own beginning."""
     forms = sorted({" ".join(folded(phrase).split()) for phrase in phrases}, key=lambda each: (-len(each), each))
     anywhere = [_pattern(form) for form in forms if _NO_BOUNDARIES.search(form)]
     bounded = [_pattern(form) for form in forms if not _NO_BOUNDARIES.search(form)]

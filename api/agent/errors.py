@@ -1,4 +1,4 @@
-"""The error catalogue, with status, hint and retriability by code, and the refusals when the database fails."""
+"""The error catalogue: the status, hint and retriability of each code. Also the refusals for a failing database."""
 
 from __future__ import annotations
 
@@ -74,8 +74,8 @@ def problem(
     retry_after: int | None = None,
     **extra: Any,
 ) -> Problem:
-    """Return a refusal of the catalogue. Pass `status` only for a code that has two. Raise KeyError for a code that the
-    API never sends."""
+    """Return a refusal from the catalogue. Pass `status` only for a code that has two statuses. Raise KeyError for a
+    code that the API never sends."""
     if code in RESERVED:
         raise KeyError(code)
     entry = CATALOGUE[code]
@@ -115,13 +115,13 @@ STORAGE_AGAIN_SECONDS = 2
 
 
 def storage(what: str, *, seconds: float = STORAGE_SECONDS, status: int = 500) -> AbstractAsyncContextManager[None]:
-    """Limit the time of the enclosed reads of `what`. If the database fails, raise a retriable refusal."""
+    """Limit how long the enclosed reads of `what` take. If the database fails, raise a retriable refusal."""
     refusal = partial(problem, "internal_error", status=status, retry_after=STORAGE_AGAIN_SECONDS)
     return database.reading(what, seconds=seconds, refusal=refusal)
 
 
 def free_connection(pool: ConnectionPool) -> AbstractAsyncContextManager[Connection]:
-    """Yield a connection of the pool. Raise 429 if none is free soon; nothing has been written by then."""
+    """Yield a pooled connection. Raise 429 if none becomes free soon; nothing has been written at that point."""
     return database.free_connection(pool, busy)
 
 

@@ -40,7 +40,7 @@ class Ending:
 
 @dataclass(frozen=True, slots=True)
 class ListedMarket:
-    """A listed market. `volume`: all stakes, fees included. `version`: changes whenever the market's row changes."""
+    """A listed market. `volume`: all stakes, fees included. `version` changes whenever the market's row does."""
 
     key: bytes
     feed: str
@@ -82,11 +82,11 @@ class ListedMarket:
 
     @property
     def supported(self) -> bool:
-        """Return whether bets are accepted: the service knows the feed, and the specification yields the id."""
+        """Return whether bets are accepted: the service knows the feed, and the specification matches the id."""
         return self.words.verified
 
     def opens_later(self, now: int) -> bool:
-        """Return whether betting has not begun. Until then, the status is `closed`, the same as after betting."""
+        """Return whether betting starts later. Until it starts, the status is `closed`, as after betting."""
         return self.ending is None and now < self.spec.opens_at
 
     def status(self, now: int) -> Literal["open", "closed", "resolved", "void"]:
@@ -117,9 +117,8 @@ class ListedMarket:
 
 
 def deciding_times(market: ListedMarket, now: int) -> dict[int, int]:
-    """Map each deciding moment to the time of the reading that counts for it: in a settled market, the one that
-    decided; on a pool feed, once the moment has passed, the one that will decide. Other feeds' readings are not known
-    in advance."""
+    """Map each deciding moment to the time of its reading: in a settled market, the reading that decided; on a pool
+    feed whose moment has passed, the reading that will decide. Other feeds' readings are not known in advance."""
     spec, ending, computed = market.spec, market.ending, market.words.computed
     if ending is None:
         moments = (spec.start_at, spec.ends_at) if spec.kind is MarketKind.DIRECTION else (spec.ends_at,)
@@ -224,7 +223,7 @@ BEFORE_DEPLOYMENT = MarketsSnapshot(
 
 @lru_cache(maxsize=4_096)
 def key_from_name(name: str) -> bytes | None:
-    """Return a market's key from its id or the key in hex; return None for any other text."""
+    """Return a market's key, given its id or the key in hex; None for any other text."""
     if _KEY.fullmatch(name):
         return bytes_of(name)
     return market_key(name) if _ID.fullmatch(name) else None

@@ -1,5 +1,5 @@
-"""The agent markets in memory, as fresh as the index, with older ones read on demand; and the switch that says whether
-bets are accepted."""
+"""The agent markets in memory, as current as the index, with older ones read on demand. Also the switch that decides
+whether bets are accepted."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class AgentIndex(FollowedIndex[MarketsSnapshot]):
         return market if market is not None and name in (market.id, hex_of(market.key)) else None
 
     async def markets(self, keys: Iterable[bytes], *, status: int = 500) -> dict[bytes, ListedMarket]:
-        """Return the existing markets with these keys. `status`: of the refusal if the database cannot be read."""
+        """Return the existing markets with these keys. `status`: the refusal's, if the database cannot be read."""
         present = self.required().markets
         distinct = dict.fromkeys(keys)
         markets = {key: present[key] for key in distinct if key in present}
@@ -101,8 +101,8 @@ class AgentIndex(FollowedIndex[MarketsSnapshot]):
 
 @dataclass(frozen=True, slots=True)
 class Trading:
-    """Says whether bets are accepted, by the deployment, the setting, the operator's switch, the contract's own pause
-    and the age of the index. `blocks_are_regular`: whether blocks come at regular intervals."""
+    """Decides whether bets are accepted, from the deployment, the setting, the operator's switch, the contract's own
+    pause and the index's age. `blocks_are_regular`: whether blocks come at regular intervals."""
 
     paused_by_setting: bool
     watcher: SwitchWatcher

@@ -1,5 +1,5 @@
-"""The agents' MCP server: the REST API as tools. A call without a payment returns the payment terms; the next call
-carries the payment, and its result the settlement, in `_meta`, as x402's MCP transport specifies."""
+"""The agents' MCP server: the REST API as tools. A call without a payment returns the payment terms. The next call
+carries the payment in `_meta`, and its result carries the settlement there, as x402's MCP transport specifies."""
 
 from __future__ import annotations
 
@@ -184,8 +184,8 @@ class AgentMcp:
         self.endpoint = McpEndpoint(server, self.describe, self._call)
 
     def describe(self) -> list[Json]:
-        """Describe the tools. `trade` allows a receipt and payment terms, since clients check both against its
-        schema."""
+        """Describe the tools. The output schema of `trade` admits receipts and payment terms, because clients validate
+        both."""
         terms = without_titles(PaymentRequired.model_json_schema(by_alias=True, mode="serialization"))
         return self._tools.describe(**{PAID: any_of(self._tools[PAID].output_schema(), terms)})
 

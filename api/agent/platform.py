@@ -81,8 +81,8 @@ class StatsBody(ChainAnswer):
 
 
 class AgentHealth(Body):
-    """The state of the agent markets: `reason` says why `ok` is false; `attester` is the address that signs offers,
-    receipts and callbacks."""
+    """The state of the agent markets. `reason`: why `ok` is false. `attester`: the address that signs offers, receipts
+    and callbacks."""
 
     ok: bool
     markets_open: int
@@ -209,7 +209,7 @@ class Platform:
         return await Rendered.make(to_json(body), REVALIDATED)
 
     async def health(self, _request: web.Request) -> web.StreamResponse:
-        """Answer 200 in any state: `ok` says whether bets are accepted."""
+        """Return 200 in any state; `ok` says whether bets are accepted."""
         snapshot = self._index.snapshot
         why = self._parts.switch.why_off(snapshot)
         ticks: dict[str, str] = {}

@@ -222,7 +222,7 @@ class AgentReads:
 
     def overview(self, closed: int) -> Overview:
         """Return the home page's markets: the open ones, earliest deadline first, each with the payouts of a bet of
-        `EXAMPLE_SIZE`; those that open later, earliest opening first; and the last `closed` of the others in memory."""
+        `EXAMPLE_SIZE`; those that open later, earliest opening first; and the last `closed` markets in memory."""
         snapshot = self._index.required()
         open_now = sorted(snapshot.open_markets(), key=_sort_key)
         others = [each for each in snapshot.markets.values() if each.supported and each.status(snapshot.now) != "open"]
@@ -240,7 +240,7 @@ class AgentReads:
         return {key: each for key, each in (await self._index.markets(keys)).items() if each.supported}
 
     def example(self) -> dict[str, Any] | None:
-        """Return an example bet that gets the 402 challenge, on the open market with the latest deadline, or None."""
+        """Return an example bet that gets the 402 challenge, on the open market with the latest deadline, if any."""
         snapshot = self._index.snapshot
         market = None if snapshot is None else max(snapshot.open_markets(), key=_sort_key, default=None)
         if market is None:
@@ -393,7 +393,7 @@ def _symbol(query: MarketsQuery) -> str | None:
 
 
 def _related_markets(market: ListedMarket, snapshot: MarketsSnapshot) -> list[ListedMarket]:
-    """Return related open markets: those on the same token first, then those of the same kind; earliest first."""
+    """Return related open markets: first on the same token, then of the same kind, each by earliest deadline."""
     candidates = [
         each
         for each in snapshot.open_markets()
@@ -410,7 +410,7 @@ def _no_proof() -> Exception:
 
 
 def _example_paid(market: ListedMarket) -> list[Decimal | None] | None:
-    """Return what a bet of `EXAMPLE_SIZE` on each side would be paid, None if it is too large; None for ranges."""
+    """Return each side's payout for a bet of `EXAMPLE_SIZE`, None where it is too large. Return None for ranges."""
     if market.kind is MarketKind.RANGE:
         return None
     paid: list[Decimal | None] = []

@@ -95,7 +95,7 @@ Line = Annotated[Text, AfterValidator(line), Field(json_schema_extra=WITHOUT_NUL
 
 
 def cursor_of(place: tuple[int, ...]) -> str:
-    """Return the opaque cursor of the page that begins after a sort key, with a checksum."""
+    """Return an opaque cursor, with a checksum, for the page that begins after a sort key."""
     text = ".".join(map(str, place)).encode()
     return base64.urlsafe_b64encode(_checksum(text) + text).decode().rstrip("=")
 
@@ -329,7 +329,7 @@ def _moment(value: str) -> int:
 
 
 def _without_default(schema: dict[str, Any]) -> None:
-    """Remove the default, which is a number and not a time, from the schema."""
+    """Remove the default from the schema, because it is a number and not a time."""
     schema.pop("default", None)
 
 
@@ -382,6 +382,6 @@ class WebhookRequest(BaseModel):
 
 
 class WebhookPath(BaseModel):
-    """The id in a path. Any text is accepted; one that is not an id is unknown."""
+    """The webhook id in a path. Any text is accepted; a text that is not an id matches no webhook."""
 
     id: str = Field(description="The id from the registration, `wh_` followed by 32 hexadecimal digits.")

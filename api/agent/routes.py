@@ -1,4 +1,4 @@
-"""The operations under /api/agent/v1, by group. With their descriptions."""
+"""The operations under /api/agent/v1, by group, with their descriptions."""
 
 from __future__ import annotations
 

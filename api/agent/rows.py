@@ -1,4 +1,4 @@
-"""Reads of the index tables. They return facts."""
+"""Reads the index tables and returns facts."""
 
 from __future__ import annotations
 
@@ -137,7 +137,7 @@ async def read_settled_page(
     connection: AsyncConnection, feeds: Iterable[bytes], kinds: Iterable[int], after: tuple[int, ...] | None, limit: int
 ) -> list[bytes]:
     """Return the keys of settled markets on these feeds and of these kinds that follow `after`, earliest deadline
-    first. Each feed and kind is an index range, of which at most a page is read."""
+    first. Each pair of feed and kind is an index range; at most one page of it is read."""
     columns = agent_market.c
     place = (columns.closes_at, columns.listed_block, columns.listed_log_index)
     ranges = list(product(feeds, kinds))
@@ -237,7 +237,7 @@ def _rounds_of(chain_id: int, feed: bytes) -> Select[tuple[int, int, bytes]]:
 
 
 async def read_history(connection: AsyncConnection, market_key: bytes, limit: int) -> list[Stake]:
-    """Return a market's newest stakes, in order of time."""
+    """Return a market's newest stakes in chronological order."""
     newest = _IN_BOOK.where(agent_stake.c.market_id == market_key).order_by(agent_stake.c.ordinal.desc())
     return (await _stakes(connection, newest.limit(limit)))[::-1]
 
@@ -281,7 +281,7 @@ async def read_by_bet(connection: AsyncConnection, bet_hash: bytes) -> Stake | N
 
 
 async def read_by_nonce(connection: AsyncConnection, wallet: str, nonce: bytes) -> Stake | None:
-    """Find the stake or refund as which a wallet's authorization was booked."""
+    """Find the stake or refund that a wallet's authorization was booked as."""
     return next(iter(await _stakes(connection, _of_wallet(wallet).where(agent_stake.c.nonce == nonce))), None)
 
 

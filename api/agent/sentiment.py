@@ -94,8 +94,8 @@ class SentimentActivity(Body):
 
 
 class SentimentMarket(NamedMarket):
-    """A market that counts towards the sentiment. `pool` is USD less fees; `bullishPct` is null without a direction,
-    `yesPriceCents` for a range."""
+    """A market that counts towards the sentiment. `pool` is USD without fees. `bullishPct` is null if the market has no
+    direction, `yesPriceCents` is null for a range."""
 
     kind: Category
     yes_price_cents: Decimal | None
@@ -127,7 +127,7 @@ class SentimentBody(ChainAnswer):
 
 @dataclass(frozen=True, slots=True)
 class Crowd:
-    """The bettors on a token's live markets: number, stakes with fees, and the largest wallet's stakes."""
+    """The bettors on a token's live markets: their number, their stakes with fees, and the largest wallet's stakes."""
 
     bettors: int = 0
     directional_bettors: int = 0
@@ -259,8 +259,8 @@ def intel(
 
 
 def suggested_bet(signals: Sequence[MarketSignal], score: Decimal, links: Links) -> SuggestedBet | None:
-    """Return a bet on the crowd's side, at 50 the bullish one, of the directional market with the largest pool. A range
-    market is used only if no other market is directional; the bet is then on that side's most expensive bucket."""
+    """Return a bet on the crowd's side (at 50, the bullish side) in the directional market with the largest pool. A
+    range market is used only if no other market is directional; the bet is then on its side's priciest bucket."""
     is_bullish = score >= 50
     for each in sorted(signals, key=lambda each: each.market.kind is MarketKind.RANGE):  # stable: pools stay in order
         if each.bullish_outcomes is None:

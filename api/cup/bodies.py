@@ -436,8 +436,8 @@ def round_body(
     bets: Sequence[PlacedBet] | None,
     now: datetime,
 ) -> RouletteRoundBody:
-    """Build the body of the live round, with the bets of the wallet in the query, if any. The round's seed is null
-    until the round is settled."""
+    """Build the body of the live round, with the queried wallet's bets, if any. The round's seed is null until the
+    round is settled."""
     left = max(0, round((live.closes_at - now).total_seconds() * 10))
     return shown(
         RouletteRoundBody,
@@ -495,8 +495,8 @@ def simulated_bet(
     balance_cents: int | None,
     warnings: list[WarningBody],
 ) -> BetReceiptBody:
-    """Build the receipt of a simulated bet. A win pays the stake's share of all stakes on its key, out of the whole
-    pool; both include the simulated stake."""
+    """Build the receipt of a simulated bet. If its key wins, the bet is paid a share of the whole pool, in proportion
+    to all stakes on the key. Both the pool and those stakes include the simulated one."""
     market, outcome = wheel.MARKET_OF_KEY[bet_key], wheel.OUTCOMES[bet_key]
     pool, on_key = round_totals.market_pool(market), round_totals.pools.get(bet_key, 0)
     after, key_after = pool + stake_cents, on_key + stake_cents

@@ -65,7 +65,7 @@ def now_utc() -> datetime:
 
 @dataclass(frozen=True, slots=True)
 class ShownWheel:
-    """The wheel at one moment. `history` are past rounds."""
+    """The wheel at one moment. `history`: past rounds."""
 
     live: rounds.RouletteRound
     round_totals: betting.RoundTotals
@@ -180,8 +180,8 @@ class CupService:
         return bodies.round_body(self.meta(), shown.live, shown.round_totals, shown.history, bets, now_utc())
 
     async def _wheel_for(self, wallet: str | None) -> tuple[ShownWheel, Player | None]:
-        """Return the wheel, and the player if `wallet` is given. If the cached wheel is of an earlier round or lacks a
-        bet of the wallet, read everything again in one snapshot."""
+        """Return the wheel, and the player if `wallet` is given. If the cached wheel is from an earlier round or lacks
+        one of the wallet's bets, read everything again in one snapshot."""
         async with self._pool.connection() as connection, snapshot(connection):
             live, player = await _live_with_player(connection, wallet)
         if self._wheel[0] != live:
@@ -456,7 +456,7 @@ def _signature_required(what: str, message: str, signed: Json) -> Problem:
 
 
 def _verified(wallet: str, message: str, signature: str) -> bytes:
-    """Return the bytes of the signature. Raise a 401 unless `wallet` signed `message` with it."""
+    """Return the signature's bytes. Raise a 401 unless `wallet` signed `message` with this signature."""
     raw = requests.signature_bytes(signature)
     if raw is None or requests.signer_of(message, raw) != wallet:
         raise _mismatch(message)

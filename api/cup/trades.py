@@ -1,5 +1,5 @@
-"""Checks and places signed trades in batches: each takes one thread, one round trip and one transaction for all trades
-that wait."""
+"""Checks and places signed trades in batches: each batch takes one thread, one round trip and one transaction for all
+trades that wait."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Batcher(Generic[Q, A]):
 
 @dataclass(frozen=True, slots=True)
 class CheckedTrade:
-    """A trade's check. `market` is None for an unknown slug; `earlier` is the trade placed with the same id, if any."""
+    """A trade's check. `market`: None for an unknown slug. `earlier`: the trade placed with the same id, if any."""
 
     signed: bool
     market: PaperMarket | None

@@ -1,8 +1,8 @@
-"""The attempts to bring signed bets to the chain, stored with their intents before anything is sent.
+"""The attempts to put signed bets on the chain, stored with their intents before anything is sent.
 
-A wallet's bets are accepted one at a time, and only as many as the wallet can pay. Each bet is simulated on a balance
-that the pending bets have not spent yet. Without this check, nine of ten bets backed by the same dollar would revert,
-at our expense.
+A wallet's bets are accepted one at a time, and only as many as the wallet can pay for. Simulation cannot replace this
+limit, because the simulated balance still includes what pending bets will spend. Without the limit, nine of ten bets
+backed by the same dollar would revert, at the service's expense.
 """
 
 from __future__ import annotations
@@ -34,8 +34,7 @@ class Funds:
 
 
 class FundsReserved(Exception):
-    """The refusal of a bet that the wallet cannot pay on top of its pending ones. `args[0]`: the amount that the
-    pending bets need."""
+    """The wallet cannot cover this bet on top of its pending ones. `args[0]`: the amount that the pending bets need."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,8 +47,8 @@ class BetKey:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """The last attempt of a bet. `intent`: the intent in its current state. `details`: further columns of the bet's
-    row. `is_new`: whether this request stored the attempt."""
+    """A bet's last attempt. `intent`: the intent in its current state. `details`: further columns of the bet's row.
+    `is_new`: whether this request stored the attempt."""
 
     number: int
     intent: Intent
@@ -61,8 +60,8 @@ class Attempts:
     """The attempts of one surface's bets, in the surface's table of bets.
 
     The table has a row for each bet, with the columns nonce, amount, attempt and intent_id. `payer`, `asked_at`: the
-    columns with the wallet and the time of the last attempt. `details`: the columns that `Attempt.details` holds.
-    `key_is_bet`: whether the key commits to the whole bet. If it does, any intent under the key places this bet.
+    names of the columns with the wallet and the last attempt's time. `details`: the columns that `Attempt.details`
+    holds. `key_is_bet`: whether the key commits to the whole bet. If it does, any intent under the key places this bet.
     """
 
     def __init__(

@@ -68,8 +68,8 @@ class SignedCall:
     authorization: Authorization
 
     def intent(self, key: str) -> IntentRequest:
-        """Build an intent that sends the call. The contract takes an authorization once, so the call may be sent again
-        at any time."""
+        """Build an intent that sends the call. The contract accepts an authorization only once, so it is safe to send
+        the call again at any time."""
         return IntentRequest(
             key=key,
             chain_id=self.chain_id,

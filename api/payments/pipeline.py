@@ -1,4 +1,4 @@
-"""The steps of a signed bet, in order: check it, store one attempt, wait for its result, and answer with its outcome.
+"""The steps of a signed bet, in order: check it, store one attempt, wait for its result, and respond with its outcome.
 
 Each of the two surfaces passes its bets as a `Submission`, which has the surface's own checks and texts.
 """
@@ -40,7 +40,7 @@ class Submission(ABC, Generic[Answer]):
     """A signed bet that one request submitted, with the surface's part of each step. A step returns an answer or raises
     a refusal.
 
-    `release`: ends the bet's place among those being checked. A step calls it before it waits for a receipt.
+    `release`: frees the bet's place among those being checked. A step calls it before it waits for a receipt.
     """
 
     key: BetKey
@@ -91,8 +91,8 @@ class Submission(ABC, Generic[Answer]):
 
 
 class Payments:
-    """The pipeline of one surface. `next_step`: the sentence in a refusal that is not final that says where to find the
-    outcome."""
+    """The pipeline of one surface. `next_step`: the sentence that says, in a refusal that is not final, where to find
+    the outcome."""
 
     def __init__(self, context: Context, chain: ChainName, attempts: Attempts, next_step: str) -> None:
         self.attempts = attempts
@@ -104,7 +104,7 @@ class Payments:
         self._next_step = next_step
 
     async def run(self, request: web.Request, submission: Submission[Answer]) -> Answer:
-        """Take a submission through all steps, and answer with the outcome of its bet."""
+        """Take a submission through all steps, and respond with its bet's outcome."""
         with self._checking_slot(request, submission):
             try:
                 return await self._answer(submission)
@@ -178,8 +178,7 @@ def _add_escape_kit(refusal: Problem, submission: Submission[Any]) -> None:
 
 
 def asks_to_retry(refusal: Problem) -> bool:
-    """Return whether a refusal says that this bet may succeed later. A caller over a rate limit learns nothing about
-    the bet."""
+    """Return whether a refusal says that this bet may succeed later. A rate limit says nothing about the bet."""
     return is_retriable(refusal) and not (refusal.code == "rate_limited" and "retryAfter" in refusal.extra)
 
 

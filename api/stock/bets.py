@@ -160,9 +160,9 @@ ATTEMPTS = Attempts(
 
 @dataclass(frozen=True, slots=True)
 class RelayedBet:
-    """A bet submitted to the relay. is_signed: whether its wallet's key signed it. signed: the call that places the
-    bet, with the signature in the form that the token accepts. named_chain, named_settler: those of the request's body,
-    if any."""
+    """A bet submitted to the relay. `is_signed`: whether its wallet's key signed it. `signed`: the call that places the
+    bet, with the signature in the form that the token accepts. `named_chain`, `named_settler`: the chain and the
+    settler in the request's body, if any."""
 
     bet: StockBet
     is_signed: bool
@@ -243,15 +243,14 @@ _SEARCH_STEP_BLOCKS = 5_000
 
 
 class LandingUnknown(Exception):
-    """The error that no node can show whether a bet is on the chain, because its block is too new or too old for
-    them."""
+    """No node can show whether a bet is on the chain, because the block is too new or too old for them."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Indexed:
-    """The index's record of a bet up to the block `number`, empty if the index is unreadable. tx: the transaction that
-    placed the bet. unpaired: a transaction that used the bet's authorization and has a payment to the settler that did
-    not come from that authorization."""
+    """The index's record of a bet up to the block `number`, empty if the index is unreadable. `tx`: the transaction
+    that placed the bet. `unpaired`: a transaction that used the bet's authorization, and whose payment to the settler
+    came from something else."""
 
     number: int = 0
     hash: bytes | None = None
@@ -273,8 +272,8 @@ async def find_landing(
     first, then the state of the bet's authorization at a named block. Raise LandingUnknown if the nodes cannot show it,
     and RpcError or TimeoutError if no node responds.
 
-    seen: a block that was seen before, because the state at an older block proves nothing; None means the node's newest
-    block. spent: whether a node reported the authorization as used; the state at an older block does not disprove that.
+    `seen`: a block seen earlier, because the state at an older block would prove nothing; None means the node's newest
+    block. `spent`: whether a node reported the authorization as used; the state at an older block does not disprove it.
     """
     index = await _read_index(engine, bet, timeout_seconds)
     if index.tx is not None:

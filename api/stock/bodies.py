@@ -129,7 +129,7 @@ class OwnerBody(Body):
 
 
 class QuoteBasisBody(Body):
-    """The basis of a quote."""
+    """The data behind a quote."""
 
     usual_volume: Annotated[UsdgUnits, Meta(description="The usual volume of such a market, without its seed.")]
     settled_markets: Annotated[int, Meta(ge=0, description="How many settled markets of this family it is from.")]
@@ -137,7 +137,7 @@ class QuoteBasisBody(Body):
 
 
 class QuoteBody(Body):
-    """The estimate for a bet made now, with the usual later bets. It pays at least `accepted` if its side wins."""
+    """The estimate for a bet made now, assuming the usual later bets. A winning bet pays at least `accepted`."""
 
     side: Side
     amount: UsdgUnits
@@ -323,7 +323,7 @@ class BookBody(Body):
 
 
 class FinderBody(Body):
-    """The two rounds that the round finder proved, and the outcome they mean."""
+    """The two rounds that the round finder proved, and the outcome that they imply."""
 
     ok: bool
     strike_round: RoundId | None
@@ -348,7 +348,7 @@ class PreviewBody(Body):
 
 
 class MarketDetailBody(Body):
-    """One market with its books and every position in the order of entry."""
+    """One market with its books and every position in order of entry."""
 
     market: MarketBody
     headroom: UpDown

@@ -24,7 +24,7 @@ from core.stock.vested import UP
 @dataclass(frozen=True, slots=True)
 class ChainFacts:
     """The chain's state for a bet at one block. `market`: None if its id was never listed. `room`: the amount that the
-    bet's side still takes; all bets of that block share it. `refusal`: the revert of the bet's call, if simulated."""
+    bet's side still accepts; all bets in that block share it. `refusal`: the revert of the bet's call, if simulated."""
 
     block: int
     timestamp: int
@@ -96,8 +96,8 @@ def check_bounds(bet: StockBet, facts: ChainFacts) -> None:
 
 
 def check_window(bet: StockBet, head_time: int, now: int) -> None:
-    """Refuse a bet that has expired, is not valid yet or is valid for too long. head_time: the time of the newest
-    block, on which the bet is simulated. now: the chain's clock, which runs on between blocks."""
+    """Refuse a bet that has expired, is not valid yet or is valid for too long. `head_time`: the time of the newest
+    block, on which the bet is simulated. `now`: the chain's clock, which runs on between blocks."""
     if bet.valid_after >= head_time:
         raise _expired(f"The bet is valid only after {bet.valid_after}; the newest block has time {head_time}.")
     if bet.valid_before < now + MIN_AHEAD_SECONDS:
@@ -133,8 +133,8 @@ def market_closed(why: str) -> Problem:
 
 
 def check_halt(why: str | None) -> None:
-    """Refuse a bet while betting is halted, because the price stands still and the outcome may be known. `why`: the
-    reason for the halt, or None."""
+    """Refuse a bet while betting is halted, because the price is frozen and the outcome may be known. `why`: the reason
+    for the halt, or None."""
     if why is not None:
         raise market_closed(f"{why} Bets resume when the price moves again.")
 
@@ -247,7 +247,7 @@ def already_booked(relayed: RelayedBet, tx: bytes, position: str | None) -> Prob
 
 
 def not_sent(intent: Intent) -> Problem:
-    """Refuse a bet that the relayer refused before it assigned a nonce."""
+    """Refuse a bet that the relayer refused before assigning a nonce."""
     return Problem(
         422,
         "simulation_failed",
@@ -257,7 +257,7 @@ def not_sent(intent: Intent) -> Problem:
 
 
 def payer_limited(intent: Intent) -> Problem:
-    """Refuse a bet for now, because reverted bets of its wallet have cost too much gas."""
+    """Refuse a bet for now, because the wallet's reverted bets have cost too much gas."""
     message = f"The bet was not sent. {intent.reason} You can also send the call in escapeKit yourself."
     return Problem(429, "rate_limited", message, retry_after=300)
 

@@ -30,7 +30,7 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class MarketResult:
-    """The result of a market. `outcome` and `reason`: the resolver's numbers, both None if the timeout voided it."""
+    """A market's result. `outcome` and `reason`: the resolver's numbers, both None if the timeout voided the market."""
 
     outcome: int | None
     reason: int | None
@@ -132,8 +132,8 @@ class MarketReadings:
 @dataclass(frozen=True, slots=True)
 class Oracle:
     """The last reading of feeds and markets. `read_at`: its time by our clock; 0 before the first. `latest`: the last
-    good round of each feed. `unreadable`: the feeds that returned no round at the last read. `halts`: by feed, why its
-    markets take no bets now. `version`: grows with every change."""
+    good round of each feed. `unreadable`: the feeds that returned no round at the last read. `halts`: for each halted
+    feed, why its markets accept no bets now. `version` grows with every change."""
 
     read_at: int = 0
     latest: Mapping[str, Round] = field(default_factory=dict)

@@ -86,7 +86,7 @@ async def _read_present(connection: AsyncConnection, reorgs: int) -> dict[int, L
 
 
 def _present(markets: Mapping[int, ListedMarket]) -> dict[int, ListedMarket]:
-    """Return the markets to keep: the unsettled, those listed or settled last, and the newest with unpaid winners."""
+    """Return the markets to keep: unsettled ones, those listed or settled last, and the newest with unpaid winners."""
     settled = [(each.result.at, number) for number, each in markets.items() if each.result is not None]
     kept = {number for _, number in heapq.nlargest(MAX_SETTLED, settled)}
     kept.update(heapq.nlargest(MAX_SETTLED, (number for _, number in settled)))
@@ -152,8 +152,8 @@ async def read_positions(
 async def read_undelivered(
     connection: AsyncConnection, markets: Sequence[ListedMarket], now: Moment, *, at_most: int, include_refused: bool
 ) -> set[int]:
-    """Return the ids of those settled markets that still have an unsent payout or refund. Candidates are read in pages
-    of `at_most`, up to the first page that has one. `include_refused`: whether positions count whose delivery the token
+    """Return the ids of the settled markets that still have an unsent payout or refund. Candidates are read in pages of
+    `at_most`, up to the first page that has one. `include_refused`: whether to count positions whose delivery the token
     refused."""
     by_id = {market.id: market.market for market in markets}
     owing = (
@@ -242,8 +242,8 @@ BEFORE_DEPLOYMENT = MarketsSnapshot(Head(0, 0, 0), entries_paused=False, fees_sw
 
 class StockIndex(FollowedIndex[MarketsSnapshot]):
     """The stock markets as last read, and an archive of settled ones. They are stale while the database is unavailable,
-    when the indexer has not reached a node for a while, and when it has stopped at a contradiction. Before the
-    contracts are `deployed` there are none."""
+    when the indexer has not reached a node for a while, and when it has stopped at a contradiction. Without `deployed`
+    contracts there are none."""
 
     def __init__(
         self, url: str, engine: AsyncEngine, chain_id: int, *, deployed: bool = True, replica: bool = False
@@ -283,7 +283,7 @@ class StockIndex(FollowedIndex[MarketsSnapshot]):
         return (await self.markets((number,))).get(number)
 
     async def markets(self, numbers: Iterable[int]) -> dict[int, ListedMarket]:
-        """Return those of these markets that the index has, of any age. Raise a 503 if some cannot be read."""
+        """Return the indexed markets among these numbers, of any age. Raise a 503 if some cannot be read."""
         present = {} if self.snapshot is None else self.snapshot.markets
         possible = {number for number in numbers if number <= MAX_ID}
         markets = {number: present[number] for number in possible if number in present}

@@ -267,7 +267,7 @@ def _finder(market: ListedMarket, prices: Prices, preview: PreviewBody) -> Finde
 
 
 def _preview(market: ListedMarket, reading: MarketReadings | None) -> PreviewBody:
-    """Build the body of the resolver's preview, or of what it would have been for a market that rounds settled."""
+    """Build the resolver's preview, or what it would have been for a market that rounds settled."""
     settled = market.result
     if settled is not None and settled.strike is not None and settled.final is not None:
         preview = ResolverPreview(

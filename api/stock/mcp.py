@@ -106,7 +106,7 @@ TOOLS = (
 
 
 def stock_mcp(settings: Settings, operations: tuple[Operation, ...]) -> McpEndpoint:
-    """Make the MCP server. Calls pass on the region header, so that tools are blocked in the same regions as bets."""
+    """Build the MCP server. Calls pass on the region header, so that tools are blocked in the same regions as bets."""
     tools = RestTools(TOOLS, operations, default_error_body, forwarded=(settings.region_header,))
     origin = settings.public_url
     server = ServerInfo(NAME, "Stock markets", INSTRUCTIONS, origin, PATH, f"{origin}/agents.txt")

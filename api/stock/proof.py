@@ -82,8 +82,8 @@ class Gathered:
 
 
 class Proof:
-    """The proof of the stock markets. solvency: the watches of the contracts that hold money on both chains. safe: the
-    watch of the operator's Safe; None without a node or a Safe."""
+    """The proof of the stock markets. `solvency`: the watches of the contracts that hold money on both chains. `safe`:
+    the watch of the operator's Safe; None without a node or a Safe."""
 
     def __init__(
         self,

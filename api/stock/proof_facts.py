@@ -148,7 +148,7 @@ class SolvencyProof(Body):
 
 
 class AuditProof(Body):
-    """The last comparison of everything shown with the contracts."""
+    """The last comparison of all published numbers with the contracts."""
 
     at: UnixSeconds
     block: Integer
@@ -186,7 +186,7 @@ class ProofBody(Body):
 class Totals:
     """The sums over all listed markets, and over all bets except seeds, with amounts in token units.
 
-    `pool`: both books, with finished batches as matched. `bets`, `bettors`: without those of the operator's wallets.
+    `pool`: both books, with finished batches counted as matched. `bets`, `bettors`: without the operator's wallets.
     """
 
     markets: int = 0
@@ -244,7 +244,7 @@ async def read_totals(connection: AsyncConnection, operators: Sequence[str], now
 
 
 async def read_sweeps(connection: AsyncConnection, limit: int) -> list[FeeSweepProof]:
-    """Return the transfers of fees to the treasury, the newest first."""
+    """Return the transfers of fees to the treasury, newest first."""
     query = (
         select(stock_fee_sweep)
         .order_by(stock_fee_sweep.c.block_number.desc(), stock_fee_sweep.c.log_index.desc())
@@ -256,7 +256,7 @@ async def read_sweeps(connection: AsyncConnection, limit: int) -> list[FeeSweepP
 
 
 async def read_refunds(connection: AsyncConnection, market_id: int) -> list[RefundProof]:
-    """Return the refunds of a void market's positions, in the order of entry: of the accepted part, the refused part or
+    """Return the refunds of a void market's positions, in order of entry: of the accepted part, the refused part or
     both."""
     sent = or_(stock_position.c.claimed, stock_position.c.refunded)
     query = (
@@ -304,8 +304,8 @@ class ChainWatch(Generic[B]):
     """A contract's state, read again every few seconds. While its chain does not respond, the last state stays and
     `missing` is set.
 
-    Each contract has its own watch, so that one silent chain does not delay the numbers of the other. what: the state's
-    name in the log.
+    Each contract has its own watch, so that one silent chain does not delay the numbers of the other. `what`: the
+    state's name in the log.
     """
 
     def __init__(self, what: str, read: Callable[[], Awaitable[B]]) -> None:

@@ -202,7 +202,7 @@ class StockReads:
 
     @property
     def read_at(self) -> int:
-        """Return the time of the older of the last reads of index and chain, in Unix seconds by our clock."""
+        """Return when the index or the chain was last read, whichever is earlier, in Unix seconds by our clock."""
         return min((each for each in (self._index.read_at, self._read.read_at) if each), default=0)
 
     @property
@@ -341,7 +341,7 @@ class StockReads:
 
     async def _owned(self, owner: bytes, limit: int, before: int | None) -> tuple[MarketsSnapshot, OwnerPage, bool]:
         """Return the snapshot, a page of an owner's positions, and whether the page is an older one because the
-        database is unavailable. After five tries, the page may be of another block than the snapshot."""
+        database is unavailable. After five tries, the page may be from a different block than the snapshot."""
         tries, asked = 0, (owner, limit, before)
         while True:
             tries += 1

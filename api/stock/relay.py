@@ -1,7 +1,7 @@
 """POST /api/relay/enter: checks a signed bet, the cheapest checks first, sends it once, and returns its outcome.
 
 A bet is never booked twice, whoever sends it, because the contract takes an authorization only once. The table
-`relay_bet` serves another purpose: by it, a repeated bet finds its first transaction. A bet is "accepted" when its row
+`relay_bet` serves another purpose: it leads a repeated bet to its first transaction. A bet is "accepted" when its row
 is written, and has "landed" when it is on the chain, whoever sent it.
 """
 
@@ -146,8 +146,8 @@ class Relay:
 
 
 class RelaySubmission(Submission[RelayBody]):
-    """A bet submitted to the relay. `blocked`: the refusal of its sender's region, if that is blocked. `until`: the
-    request deadline by the loop's clock."""
+    """A bet submitted to the relay. `blocked`: the refusal for the sender's region, if that is blocked. `until`: the
+    request deadline by the event loop's clock."""
 
     def __init__(self, relay: Relay, relayed: RelayedBet, blocked: Problem | None, until: float) -> None:
         self.key = relayed.key

@@ -273,7 +273,7 @@ def _is_current(head: Head) -> bool:
 
 
 def _round(answer: Any) -> Round:
-    """Make a round from the id, the answer, the start time and the update time."""
+    """Build a round from the id, the answer, the start time and the update time."""
     return Round(answer[0], answer[1], answer[3])
 
 
@@ -282,7 +282,7 @@ def _settled_by_rounds(market: ListedMarket) -> bool:
 
 
 def _state(market: ListedMarket, latest: Round | None, now: int) -> Hashable:
-    """Return the state under which a market is read. If it changes, the market is read again."""
+    """Return a value whose change means that the market must be read again."""
     if market.result is not None:  # its rounds are known, and later prices do not matter
         return now > market.final_time, market.version
     return now >= market.strike_time, now > market.final_time, latest

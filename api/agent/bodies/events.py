@@ -1,4 +1,4 @@
-"""Answers of the event channels. An event has the same bytes on every channel."""
+"""The response bodies of the event channels. An event has the same bytes on every channel."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NO_SIDE = '"side":null'
 
 
 class AgentEvent(Body):
-    """An event of a wallet. `payload` has the keys documented for its type; in a correction also `undone` and
+    """A wallet's event. `payload` has the keys documented for its type and, in a correction, also `undone` and
     `corrects`."""
 
     event_id: str
@@ -65,7 +65,7 @@ def stream_frame(event: Notice, links: Links) -> bytes:
 def endpoint_event(
     kind: EventType, webhook_id: str, wallet: bytes, token: str, seq: int, at_micros: int, payload: dict[str, Any]
 ) -> AgentEvent:
-    """Build an event for a single endpoint. `token` makes its id unique; `seq` repeats the wallet's newest event."""
+    """Build an event for a single endpoint. `token` makes its id unique. `seq`: that of the wallet's newest event."""
     return AgentEvent(
         event_id=event_id(source_of(kind, webhook_id, token), 0),
         seq=seq,
@@ -80,7 +80,7 @@ def endpoint_event(
 
 
 class ReplayBody(AgentAnswer):
-    """A page of a wallet's events. `lastSeq`: the wallet's newest event, null before the first."""
+    """A page of a wallet's events. `lastSeq`: the number of the wallet's newest event, null if it has none."""
 
     events: list[AgentEvent]
     next_seq: int | None
@@ -93,7 +93,7 @@ class ResolvedBody(AgentAnswer):
 
 
 class AgentWebhookRegistration(Body):
-    """A registered webhook. `ref` names it in public events; its id, which allows deleting it, is never in one."""
+    """A registered webhook. Public events name it by `ref`, never by its id, which is all that deleting it requires."""
 
     id: str
     wallet: str
@@ -118,7 +118,7 @@ class DeletedBody(AgentAnswer):
 
 
 class TestBody(AgentAnswer):
-    """A test event; `note` says why it was not sent or not accepted, null if it was accepted."""
+    """A test event. `note`: why the event was not sent or not accepted, null if it was accepted."""
 
     __test__ = False
 

@@ -56,7 +56,7 @@ class Odds(Body):
 
 
 def odds(market: ListedMarket) -> Odds:
-    """Return the two sides' prices: nulls after the end, and for range markets, whose outcomes have prices."""
+    """Return the two sides' prices, which are null after the end and on range markets, whose outcomes have prices."""
     if market.kind is MarketKind.RANGE or market.ending is not None:
         return Odds(yes_price_cents=None, no_price_cents=None)
     yes, no = prices(market.book)
@@ -76,7 +76,7 @@ class SettlementRef(Body):
 
 
 class MarketFacts(AgentMarketTimes, kw_only=True):
-    """The fields of a market reference that do not change with every bet; a proof has them too."""
+    """The market fields that do not change with every bet. Proofs have them, too."""
 
     id: str
     slug: str
@@ -135,7 +135,7 @@ class PricedOutcome(OutcomeRef, kw_only=True):
 
 
 class Ended(Body):
-    """A market's result in short: `outcome` is a key, or `void`."""
+    """A market's result in short. `outcome`: the winning outcome's key, or `void`."""
 
     outcome: str
     label: str
@@ -276,7 +276,7 @@ class TokenSnapshot(Body):
 
 
 def token_snapshot(market: ListedMarket, latest: FeedRound | None, links: Links) -> TokenSnapshot | None:
-    """Compare the token with the target. Return None for markets without exactly one target."""
+    """Compare the token with the target, if the market has exactly one target and there is a valid reading."""
     if market.kind is not MarketKind.THRESHOLD or latest is None or latest.value <= 0:
         return None
     return TokenSnapshot(

@@ -1,5 +1,5 @@
-"""Parts shared by the surface's responses, exact numbers, projected payouts, and the documentation of refusals.
-Divisions round down unless noted. Cents have at most 4 decimals, shares and dollars 6, percentages 4."""
+"""Shared parts of responses: exact numbers, projected payouts, documented refusals. Divisions round down unless noted.
+Cents have at most 4 decimals, shares and dollars 6, percentages 4."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Meta(Body):
 
 
 class Freshness(Body):
-    """The block of a response's data."""
+    """The block that a response's data is from."""
 
     block: Annotated[int, Described(ge=0)]
     block_at: str
@@ -85,8 +85,8 @@ def freshness(snapshot: MarketsSnapshot) -> Freshness:
 
 
 class AgentMarketTimes(Body):
-    """A market's times: `deadlineAt` ends betting, to the second; `startAt` and `endsAt` are measured; from
-    `settlesAfter` on it can be settled."""
+    """A market's times. Betting ends at `deadlineAt`, to the second. The readings at `startAt` and `endsAt` decide the
+    market, which can be settled from `settlesAfter` on."""
 
     deadline_at: str
     start_at: str | None
@@ -133,7 +133,7 @@ class AgentAnswer(Body):
 
 
 class ChainAnswer(Body):
-    """A response made from chain data."""
+    """A response built from chain data."""
 
     meta: ChainMeta
 
@@ -147,7 +147,7 @@ def pct(numerator: int, denominator: int) -> Decimal:
 
 
 def percents(weights: Sequence[int]) -> list[Decimal]:
-    """Return each weight's percentage; together they are exactly 100."""
+    """Return each weight's percentage. The percentages add up to exactly 100."""
     return [json_number(part, PCT_DECIMALS) for part in parts_of(100 * 10**PCT_DECIMALS, weights)]
 
 
@@ -190,7 +190,7 @@ class Projection:
 def project_quote(
     market: ListedMarket, outcome: int, quoted: Quote, *, now: int | None = None, balance: int | None = None
 ) -> Projection:
-    """Project a quoted bet. The checks of the chain's clock `now` and the wallet's `balance` are skipped if None."""
+    """Project a quoted bet. `now`: the chain's clock. `balance`: the wallet's. None leaves out the warning about it."""
     book, _ = market.book.staked(outcome, quoted.amount)
     payout = book.projected(outcome, quoted.amount, quoted.shares)
     warnings = _warnings(market, outcome, quoted.amount, payout, alone=market.outcome_bets[outcome] == 0)

@@ -51,7 +51,7 @@ class AgentPosition(ProjectedBet):
 
 
 class PositionSummary(Body):
-    """The totals over all positions of the wallet, not only those on this page."""
+    """The totals of all the wallet's positions, including those on other pages."""
 
     open_count: int
     resolved_count: int

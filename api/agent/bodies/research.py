@@ -89,7 +89,7 @@ def rules(market: ListedMarket, links: Links) -> ResolutionRules:
 
 
 class DecidingReading(Body):
-    """A reading that decides a market, with the transaction that recorded it, if it was recorded."""
+    """A reading that decides a market, with the transaction that recorded it, if any."""
 
     moment: str
     read_at: str
@@ -117,7 +117,7 @@ def decided_by(
 
 
 class OddsPoint(Body):
-    """The price after a bet; `yesPct` is the first outcome's on a two-sided market."""
+    """The price after a bet. `yesPct`: the first outcome's percentage, on two-sided markets."""
 
     at: str
     yes_pct: Decimal | None

@@ -74,7 +74,7 @@ def suggested_min_shares(quoted: Quote) -> int:
 
 
 def suggested_max_cents(quoted: Quote) -> int | None:
-    """Return the average price plus 1% in whole cents, rounded up, or None above 99, a trade's highest limit."""
+    """Return the average price plus 1% in whole cents, rounded up; None above 99, the highest limit a trade accepts."""
     if not quoted.shares:
         return None
     cents = -(-101 * quoted.net // quoted.shares)
@@ -141,7 +141,7 @@ class AgentTradeReceipt(ProjectedBet):
 
 
 def receipt(market: ListedMarket, stake: Stake, totals: BookTotals, links: Links) -> AgentTradeReceipt:
-    """Return a settled trade's receipt. It is the same after a rebuild, since all its data is from the chain."""
+    """Return a settled trade's receipt. It is the same after a rebuild, because all its data comes from the chain."""
     assert stake.outcome is not None
     return AgentTradeReceipt(
         **times(market),
@@ -171,8 +171,8 @@ class EscapeKit(Body):
 
 
 class TradeBody(AgentAnswer):
-    """The response to a paid trade: `extensions["offer-receipt"]` holds the signed receipt; `escapeKit` is the call
-    anyone may send, in bound mode."""
+    """The response to a paid trade. `extensions["offer-receipt"]`: the signed receipt. `escapeKit`: in bound mode, the
+    call that settles the payment, which anyone may send."""
 
     replay: bool
     receipt: AgentTradeReceipt
@@ -280,8 +280,8 @@ class PaymentOffer(Body):
 
 
 class Challenge(Body):
-    """The body of a 402, as x402 v1 has it. `error` says why the payment before was not accepted; `extensions` holds
-    the signed offer."""
+    """The body of a 402, as x402 v1 defines it. `error`: why the previous payment was not accepted. `extensions`: the
+    signed offer."""
 
     x402_version: Literal[1]
     error: str | None

@@ -1,1 +1,1 @@
-"""Notifications of wallets: streams, replay, polling, webhooks."""
+"""Notifications for wallets: streams, replay, polling, webhooks."""

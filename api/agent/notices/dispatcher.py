@@ -1,8 +1,8 @@
-"""The sender of the event log to webhooks and callbacks. It runs in every API process; row locks share the work.
+"""Sends the event log to webhooks and callbacks. It runs in every API process; row locks divide the work.
 
-An endpoint gets its events in order: the next one is sent only after the endpoint accepted the last one or the
-dispatcher gave it up. Endpoints that fail, are slow or have never accepted an event may use at most a quarter of the
-slots each, so that they do not delay those that work.
+An endpoint gets its events in order: the next one is sent only after the endpoint has accepted the last one or the
+dispatcher has given it up. Failing or slow endpoints may use at most a quarter of the slots, and so may endpoints that
+have never accepted an event. Neither group can therefore delay endpoints that work.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ TIDY_SECONDS = 3_600.0
 
 
 class _LeaseTooShort(Exception):
-    """Too little time is left: another process could start sending before this delivery ended."""
+    """Too little of the lease is left: another process could start sending before this delivery ends."""
 
 
 class Dispatcher:
@@ -129,7 +129,7 @@ class Dispatcher:
                 log.error("delivery crashed", action="webhooks.crashed", exc=error)
 
     async def _serve(self, endpoint: WebhookEndpoint) -> None:
-        """Send due events in order until none is left, one fails, or it is the turn of other endpoints."""
+        """Send due events in order until none is left, one fails, or it is other endpoints' turn."""
         try:
             if endpoint.status == store.PENDING:  # its waiting events go out in a slot for working endpoints
                 if await self._verify(endpoint):
@@ -157,7 +157,7 @@ class Dispatcher:
                 await store.release(connection, endpoint, after_seconds=random.uniform(0.5, 1.5))  # noqa: S311
 
     async def _deliver(self, endpoint: WebhookEndpoint, event: Notice) -> bool:
-        """Return whether the endpoint accepted the event and may get another. A slow endpoint is released first."""
+        """Deliver an event. Return whether the endpoint accepted it and may get another. Release a slow endpoint."""
         if _is_about(event, endpoint):
             async with self._pool.connection() as connection:
                 return await store.skip(connection, endpoint, event.seq + 1)

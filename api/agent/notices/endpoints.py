@@ -1,8 +1,8 @@
 """Endpoints in PostgreSQL: their registration, the claims of the processes that send to them, and delivery results.
 
-A process claims an endpoint for the time of a lease, which it renews right before each delivery, and a delivery ends
-within the lease. So no two processes send to an endpoint at once, and none repeats an event that another has sent. Its
-writes are conditional on the lease. When a process dies, its endpoints become free at the end of the lease.
+A process claims an endpoint with a lease. It renews the lease right before each delivery, and each delivery ends within
+the lease. All its writes are conditional on the lease. So no two processes send to an endpoint at once, and none
+repeats an event that another has sent. When a process dies, its endpoints become free as their leases end.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ _COLUMNS = ", ".join(
 
 
 async def record_message(connection: Connection, wallet: bytes, digest: bytes) -> bool:
-    """Record that the message was used; return False if it already was. The key is the message's digest, since a
+    """Record that a message was used; return False if it already was. The key is the message's digest, because a
     signature has more than one encoding."""
     await connection.execute("DELETE FROM agent_webhook_message WHERE used_at < now() - interval '1 hour'")
     done = await connection.execute(
@@ -147,7 +147,7 @@ async def add_callback(connection: Connection, wallet: bytes, trade_id: bytes, u
 
 
 async def find(connection: Connection, webhook_id: str, *, lock: bool = False) -> WebhookEndpoint | None:
-    """Find a webhook. With `lock`, the row and the wallet's number of webhooks stay locked in the transaction."""
+    """Find a webhook. `lock`: whether to lock the row, and the wallet's number of webhooks, in the transaction."""
     if lock:  # before the row, in the same order as `register`
         query = f"SELECT {_LOCK_WALLET} FROM agent_webhook w WHERE id = %s AND trade_id IS NULL"  # noqa: S608
         await connection.execute(query.encode(), (webhook_id,))
@@ -163,7 +163,7 @@ async def remove(connection: Connection, webhook_id: str) -> bool:
 
 async def retry_now(connection: Connection, endpoint: WebhookEndpoint, next_seq: int) -> None:
     """Make the next delivery due. A disabled endpoint counts towards its wallet's limit again, must repeat the
-    handshake, and continues with `next_seq`. Call this with `endpoint` locked."""
+    handshake, and continues with `next_seq`. The caller must have locked `endpoint`."""
     if endpoint.status == DISABLED:
         await _check_room(connection, endpoint.wallet, endpoint.url)
         await connection.execute(
@@ -195,7 +195,7 @@ async def any_due(connection: Connection) -> bool:
 
 
 async def claim(connection: Connection, limit: int, reliability: Reliability) -> list[WebhookEndpoint]:
-    """Claim due endpoints for the time of a lease; of the unproven ones, those with the fewest attempts come first."""
+    """Claim due endpoints for one lease. Among unproven endpoints, those with the fewest attempts come first."""
     values = {"limit": limit, "reliability": reliability.value, "seconds": LEASE_SECONDS}
     return [WebhookEndpoint(*row) for row in await connection.fetch_all(_CLAIM.encode(), values)]
 
@@ -203,7 +203,7 @@ async def claim(connection: Connection, limit: int, reliability: Reliability) ->
 async def _update_leased(
     connection: Connection, endpoint: WebhookEndpoint, changes: str, values: Sequence[Any]
 ) -> bool:
-    """Change a claimed endpoint's row. Return False if we no longer hold its lease."""
+    """Change a claimed endpoint's row. Return False if this process no longer holds the lease."""
     query = f"UPDATE agent_webhook SET {changes} WHERE id = %s AND lease = %s"  # noqa: S608 - constants only
     done = await connection.execute(query.encode(), (*values, endpoint.id, endpoint.lease))
     return done.rowcount == 1
@@ -244,7 +244,7 @@ async def release(connection: Connection, endpoint: WebhookEndpoint, *, after_se
 
 
 async def wait_for_events(connection: Connection, endpoint: WebhookEndpoint) -> bool:
-    """Let an endpoint wait until its wallet's next event, even if that is stored during this call."""
+    """Let an endpoint wait until its wallet's next event, even if that event is stored during this call."""
     async with connection.transaction():
         next_seq = await event_log.lock_wallet(connection, endpoint.wallet)
         # A separate statement: one that waits for a row lock sees other tables as they were before the wait.

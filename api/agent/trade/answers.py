@@ -1,4 +1,4 @@
-"""The answers to a trade: the signed 402 that asks for payment, the signed receipt, and the simulated receipt."""
+"""The responses to a trade: the signed 402 that asks for payment, the signed receipt, and the simulated receipt."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from core.money import decimal_text
 
 
 class Attester:
-    """Signs offers and receipts in the EIP-712 form of the x402 offer-and-receipt extension, which is left out without
-    a key. The key signs statements only; it holds no money and no role."""
+    """Signs offers and receipts in the EIP-712 form of x402's offer-and-receipt extension. Without a key, the extension
+    is left out. The key signs statements only; it holds no money and no role."""
 
     def __init__(self, key: str | None) -> None:
         self._account: LocalAccount | None = None if key is None else Account.from_key(key)
@@ -86,7 +86,8 @@ class TradeAnswers:
     links: Links
 
     def read_payment(self, request: web.Request, trade: TradeRequest) -> tuple[Authorization | None, str | None]:
-        """Return the payment in the headers, from this wallet to us, or a text that says what is wrong with it."""
+        """Return the payment in the headers or what is wrong with it. Both are None without a payment or in a
+        simulation."""
         headers = [value for name in x402.PAYMENT_HEADERS for value in request.headers.getall(name, ())]
         if trade.simulate or not headers:
             return None, None
@@ -127,7 +128,7 @@ class TradeAnswers:
         replay: bool,
         kit: Mapping[str, Any] | None,
     ) -> web.Response:
-        """Answer with a stake's receipt. `totals`: the outcomes' totals right after the stake; None for a refund."""
+        """Respond with a stake's receipt. `totals`: the outcomes' totals right after the stake; None for a refund."""
         if totals is None:
             raise trade_refusals.refunded(stake)
         body = TradeBody(
@@ -144,7 +145,7 @@ class TradeAnswers:
         return json_response(body, headers=headers)
 
     def simulated(self, order: Order, *, now: int, balance: int | None) -> web.Response:
-        """Answer with a simulated receipt. `now`: the chain's clock. `balance`: None if it cannot be read."""
+        """Respond with a simulated receipt. `now`: the chain's clock. `balance`: None if it cannot be read."""
         ahead = project_quote(order.market, order.outcome, order.got, now=now, balance=balance)
         simulated = AgentTradeReceipt(
             **times(order.market),

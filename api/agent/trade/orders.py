@@ -190,7 +190,7 @@ async def save_lock(
 
 
 async def use_lock(connection: Connection, quote_id: str, wallet: bytes, idem_hash: bytes) -> None:
-    """Bind a price lock to a trade. Refuse the trade if the lock was used for another one."""
+    """Bind a price lock to a trade. Refuse the trade if the lock was used for another trade."""
     bound = await connection.fetch_one(
         "UPDATE agent_quote SET wallet = %s, idem_hash = %s WHERE quote_id = %s "
         "AND (wallet IS NULL OR (wallet = %s AND idem_hash = %s)) RETURNING quote_id",
@@ -224,8 +224,8 @@ class TradeRates:
 
     async def count_trade(self, request: web.Request, trade: TradeRequest, *, paid: bool, settled: bool) -> None:
         """Count a trade by wallet and caller, so that a stranger cannot use up a wallet's limit. `settled`: whether the
-        call only fetches a receipt; the first is counted with its bet. Do not call this for a trade in flight: our own
-        response asks its caller to repeat the request."""
+        call only fetches a receipt; the first fetch was counted with its bet. Do not call this for a trade in flight,
+        because the service itself asks the caller to repeat the request."""
         if settled and await self._counts("agent-receipt", trade):
             return
         await self._limits.take(TRADE_RATE, "agent-trade", self._caller(request, trade), _TOO_MANY)

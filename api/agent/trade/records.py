@@ -1,8 +1,8 @@
 """The records of trades: their payments and attempts, and what the chain and the index show about them.
 
-A trade has landed once the index shows its stake, or its payment to refund, no matter who sent it. While a payment may
-still be taken, no response asks for another one. If the token reports a payment as used while its key has settled
-nothing, the payment reached the contract without us, and the keeper books it, from a final block, for its bet.
+A trade has landed when the index shows its stake, or its payment to refund, no matter who sent it. While a payment may
+still be taken, no response asks for another one. If the token reports a payment as used although its key has settled
+nothing, someone else sent the payment to the contract; as soon as its block is final, the keeper books it for its bet.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ ON CONFLICT (wallet, nonce) DO UPDATE SET bet_hash = known.bet_hash RETURNING be
 
 @dataclass(frozen=True, slots=True)
 class LandedBet:
-    """The stake that settled under a key, with the outcomes' totals right after it, or None for a payment to refund."""
+    """The stake that settled under a key, and the outcomes' totals right after it (None for a payment to refund)."""
 
     stake: Stake
     totals: BookTotals | None
@@ -102,9 +102,9 @@ class LandedBet:
 
 @dataclass(frozen=True, slots=True)
 class PreviousTrade:
-    """The earlier calls of a key: the stake that settled under it, or else its last attempt and the nonces of its
-    newest authorizations, each of which may have been used. `paid_for`: the hash of the bet that this call's payment
-    was first sent for, if it was sent before. `duplicate`: the hash of the same bet in flight under another key."""
+    """The earlier calls of a key: its settled stake, or else its last attempt and the nonces of its newest
+    authorizations, any of which may have been used. `paid_for`: if this call's payment was sent before, the hash of the
+    bet that it was first sent for. `duplicate`: the hash of the same bet in flight under another key."""
 
     landed: LandedBet | None = None
     nonces: tuple[bytes, ...] = ()
@@ -130,7 +130,7 @@ class PreviousTrade:
 
 
 def check_same(attempt: Attempt | None, trade: TradeRequest, market: ListedMarket) -> None:
-    """Raise 409 if the last accepted payment of the key was for a different trade."""
+    """Raise 409 if the key's last accepted payment was for a different trade."""
     builder = None if trade.builder is None else bytes_of(trade.builder)
     bet = (market.key, market.outcome(trade.side), trade.size, builder)
     if attempt is not None and attempt.details != bet:
@@ -185,7 +185,7 @@ class TradeOutcomes:
         replay: bool = True,
         kit: Mapping[str, Any] | None = None,
     ) -> web.StreamResponse:
-        """Answer with the receipt as soon as the index has the stake's block, or report an unknown outcome."""
+        """Respond with the receipt as soon as the index has the stake's block, or report an unknown outcome."""
         await self._index.wait_for_block(block, INDEX_WAIT_SECONDS)
         landed = await self.landed(trade)
         if landed is None:
@@ -201,8 +201,8 @@ class TradeOutcomes:
         kit: Mapping[str, Any] | None = None,
         named: ListedMarket | None = None,
     ) -> web.Response:
-        """Answer with a stake's receipt; raise 409 if it was a different trade. `named`: the request's market, if
-        known."""
+        """Respond with a stake's receipt; raise 409 if the stake is from a different trade. `named`: the request's
+        market, if known."""
         stake = landed.stake
         named = await self._index.market(trade.market_id) if named is None else named
         if named is not None and not _same(trade, named, stake):
@@ -211,7 +211,7 @@ class TradeOutcomes:
         return self._answers.settled(market, stake, landed.totals, replay=replay, kit=kit)
 
     async def account_for(self, wallet: str, amount: int, nonces: tuple[bytes, ...], facts: PaymentFacts) -> None:
-        """Raise the outcome of an earlier payment that was used since. Raise nothing if all were cancelled."""
+        """Raise the outcome of an earlier payment that has been used since. Return if all were cancelled."""
         for nonce in nonces:
             if facts.was_used_elsewhere(nonce):
                 arrival, is_final = await self._read(wallet, nonce, facts.block)
@@ -233,7 +233,7 @@ class TradeOutcomes:
         self._refuse(arrival, amount, is_final=is_final)
 
     def _refuse(self, arrival: Arrival | None, amount: int, *, is_final: bool) -> NoReturn:
-        """Refuse a payment that was not cancelled, by what the index shows. The index holds only payments to us."""
+        """Refuse a payment that was not cancelled, depending on the index, which has only payments to us."""
         if arrival is None:
             raise trade_refusals.payment_not_indexed()
         if arrival.value is None:
@@ -243,7 +243,7 @@ class TradeOutcomes:
         raise trade_refusals.not_booked_yet(arrival.value, arrival.tx)
 
     async def _booked(self, payment: Authorization, block: int) -> Stake:
-        """Wait for the stake of a booked authorization in the index."""
+        """Wait until the index has a booked authorization's stake."""
         await self._index.wait_for_block(block, INDEX_WAIT_SECONDS)
         async with storage("The payment records"), self._primary.connect() as connection:
             stake = await read_by_nonce(connection, payment.payer, payment.nonce)
@@ -290,10 +290,10 @@ async def record_authorization(
     connection: Connection, bet: Bet, bet_hash: bytes, signed: SignedCall, callback_url: str | None
 ) -> bytes | None:
     """Record which bet an authorization pays for. Refuse the authorization if it was recorded for another bet before.
-    Return the hash of a duplicate of the bet that is in flight under another key, or None.
+    Return the hash of the same bet in flight under another key, or None.
 
     A failed transaction makes its authorization public, so the authorization pays for the bet it was first sent for, or
-    for nothing. If the payment reaches the contract without us, the keeper books the payment by this row alone.
+    for nothing. If someone else sends the payment to the contract, the keeper books the payment by this row alone.
     """
     values: dict[str, Any] = {
         **asdict(bet),

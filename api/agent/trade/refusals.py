@@ -42,14 +42,14 @@ _REFUNDED_BECAUSE = {
 
 
 def _retry(message: str, hint: str, seconds: int = AGAIN_SECONDS, tx_hash: str | None = None, **extra: Any) -> Problem:
-    """Say that the same request may succeed in `seconds`."""
+    """Return a refusal of a request that may succeed in `seconds`."""
     if tx_hash is not None:
         extra["txHash"] = tx_hash
     return problem("rate_limited", message, hint=hint, retry_after=seconds, **extra)
 
 
 def _money_safe(message: str, tx_hash: str | None) -> Problem:
-    """Say that the payment's outcome is known once a block is final."""
+    """Return a refusal that lasts until the payment's outcome is final."""
     return _retry(message, _MONEY_SAFE, FINALITY_SECONDS, tx_hash)
 
 
@@ -63,7 +63,7 @@ def unavailable(why: str) -> Problem:
 
 
 def no_market(name: str, *, paid: bool) -> Problem:
-    """Refuse an unknown market. `paid`: whether the request has a payment that was never sent for any bet before."""
+    """Refuse an unknown market. `paid`: whether the request has a payment that has not been sent for any bet."""
     if not paid:
         return problem("market_not_found", f"There is no market {name!r}.")
     message = f"There is no market {name!r}; if it was listed a moment ago, a chain reorganization has undone that."
@@ -93,7 +93,7 @@ def duplicate_in_flight(first: bytes) -> Problem:
 
 
 def funds_reserved(amount: int) -> Problem:
-    """Refuse a trade that the wallet cannot pay on top of its pending ones, which need `amount`."""
+    """Refuse a trade that the wallet cannot pay for on top of its pending ones, which need `amount`."""
     return _retry(
         f"This wallet's pending trades need {decimal_text(amount)} USDC, which leaves too little for this one.",
         "Send the same request again once they have settled; this trade was not sent.",
@@ -210,8 +210,8 @@ def refunded(stake: Stake) -> Problem:
 def refused(intent: Intent) -> Problem:
     """Return the refusal for the reason that the contract or the relayer gave. The refused attempt moved no money.
 
-    Send a final refusal only once the chain is known to hold no stake under the key: another sender may have already
-    placed the bet.
+    Send a final refusal only after confirming that the chain holds no stake under the key, because someone else may
+    have placed the bet.
     """
     why, tx_hash = intent.reason_code or "", intent.tx_hash_hex
     extra: dict[str, Any] = {} if tx_hash is None else {"txHash": tx_hash}

@@ -1,5 +1,5 @@
-"""`POST /trade`: check a bet in a fixed order, ask for payment, settle the bet once, and report the outcome. A
-resubmitted trade never settles twice: the contract takes an idempotency key and an authorization once."""
+"""`POST /trade`: checks a bet in a fixed order, asks for payment, settles the bet once, and reports the outcome. A
+resubmitted trade never settles twice, because the contract accepts a key and an authorization only once."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ class TradeSubmission(Submission[web.StreamResponse]):
 
     async def _refuse_undone(self, past: PreviousTrade) -> NoReturn:
         """Refuse an accepted trade whose market a reorganization has removed from the chain. The refusal is final only
-        once its blocks are final: until then, another reorganization may restore the market and the trade."""
+        when the new blocks are: until then, another reorganization may restore the market and the trade."""
         trade = self._trade
         if past.in_flight or past.attempt is None or await self._service.payments.may_land(self.key):
             raise trade_refusals.listing_undone(past.tx_hash)
@@ -149,7 +149,7 @@ class TradeSubmission(Submission[web.StreamResponse]):
     async def _check_payment(
         self, order: Order, market: ListedMarket, refusal: Problem | None
     ) -> web.StreamResponse | Intent:
-        """Take the payment, or ask for one. `refusal`: why the bet cannot be taken."""
+        """Accept the payment, or ask for one. `refusal`: why the bet is refused, if it is."""
         payment, past, outcomes = self._payment, self._past, self._service.outcomes
         offered = () if payment is None else (payment.nonce,)
         nonces = tuple(dict.fromkeys((*offered, *past.nonces)))
@@ -189,7 +189,7 @@ class TradeSubmission(Submission[web.StreamResponse]):
         return attempt.intent
 
     async def _ask_for_payment(self, order: Order, why: str | None, now: int) -> web.StreamResponse:
-        """Answer with a 402. `why`: why this request's payment was not accepted."""
+        """Respond with a 402. `why`: why this request's payment was not accepted."""
         if self._past.duplicate is not None:
             raise trade_refusals.duplicate_in_flight(self._past.duplicate)
         await self._check_lanes()
@@ -271,7 +271,7 @@ class TradeSubmission(Submission[web.StreamResponse]):
     async def _handle_used_authorization(
         self, order: Order, payment: Authorization, facts: PaymentFacts, *, fault: str | None
     ) -> web.StreamResponse:
-        """Answer for a used authorization whose key has settled nothing. Without a `fault`, the keeper books it."""
+        """Handle a used authorization whose key has settled nothing. If there is no `fault`, the keeper books it."""
         self._escape_kit = None
         if fault is None and payment.nonce not in facts.booked:
             async with (
@@ -289,7 +289,7 @@ class TradeSubmission(Submission[web.StreamResponse]):
         return await self._receipt(stake.block)
 
     async def _receipt(self, block: int) -> web.StreamResponse:
-        """Answer with the receipt of the stake that `block` has."""
+        """Respond with the receipt of the stake in `block`."""
         self.release()
         return await self._service.outcomes.wait_for_receipt(self._trade, block)
 

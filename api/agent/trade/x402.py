@@ -279,12 +279,12 @@ def is_bound_to(payment: Authorization, bet_hash: bytes) -> bool:
 
 
 def seconds_to_pay(now: int, closes_at: int) -> int:
-    """Return how long a payment signed now may be valid: at most until stakes end."""
+    """Return how long a payment signed now may be valid: at most until betting ends."""
     return max(0, min(TIMEOUT_SECONDS, closes_at - now))
 
 
 def check_parties(payment: Authorization, *, wallet: str, pay_to: str) -> None:
-    """Raise PaymentRejected unless the payment is from this wallet to us."""
+    """Raise PaymentRejected unless the payment is from this wallet to `pay_to`."""
     if payment.payer != wallet.lower():
         raise PaymentRejected("authorization.from is not walletAddress.")
     if payment.to != pay_to.lower():
@@ -292,8 +292,8 @@ def check_parties(payment: Authorization, *, wallet: str, pay_to: str) -> None:
 
 
 def window_fault(payment: Authorization, *, head_time: int, now: int, closes_at: int) -> str | None:
-    """Return why the payment is not valid now, or None. It is simulated on the newest block, of `head_time`. Do not
-    call this for a used authorization: its payment is booked whenever the payer comes back."""
+    """Return why the payment is not valid now, or None. `head_time`: the newest block's time, at which it is simulated.
+    Do not call this for a used authorization, whose payment is booked no matter when the payer comes back."""
     seconds = seconds_to_pay(now, closes_at)
     if payment.valid_after >= head_time:
         return "authorization.validAfter is in the future."

@@ -55,8 +55,8 @@ export interface AgentChainMeta extends AgentMeta {
   freshness: AgentFreshness;
 }
 
-/** The body of a 402, as x402 v1 has it. `error` says why the payment before was not accepted; `extensions` holds
-the signed offer. */
+/** The body of a 402, as x402 v1 defines it. `error`: why the previous payment was not accepted. `extensions`: the
+signed offer. */
 export interface AgentChallenge {
   x402Version: number;
   error: string | null;
@@ -78,7 +78,7 @@ export interface AgentDataFreshness {
   observationsAt: string | null;
 }
 
-/** A reading that decides a market, with the transaction that recorded it, if it was recorded. */
+/** A reading that decides a market, with the transaction that recorded it, if any. */
 export interface AgentDecidingReading {
   moment: string;
   readAt: string;
@@ -116,7 +116,7 @@ export interface AgentDiscoverMatch {
   reason: string;
 }
 
-/** A market's result in short: `outcome` is a key, or `void`. */
+/** A market's result in short. `outcome`: the winning outcome's key, or `void`. */
 export interface AgentEnded {
   outcome: string;
   label: string;
@@ -133,7 +133,7 @@ export interface AgentEscapeKit {
   expiresAt: number;
 }
 
-/** An event of a wallet. `payload` has the keys documented for its type; in a correction also `undone` and
+/** A wallet's event. `payload` has the keys documented for its type and, in a correction, also `undone` and
 `corrects`. */
 export interface AgentEvent {
   eventId: string;
@@ -148,7 +148,7 @@ export interface AgentEvent {
   proofUrl: string | null;
 }
 
-/** The block of a response's data. */
+/** The block that a response's data is from. */
 export interface AgentFreshness {
   block: number;
   blockAt: string;
@@ -179,8 +179,8 @@ export interface AgentGuideStep {
   note: string;
 }
 
-/** The state of the agent markets: `reason` says why `ok` is false; `attester` is the address that signs offers,
-receipts and callbacks. */
+/** The state of the agent markets. `reason`: why `ok` is false. `attester`: the address that signs offers, receipts
+and callbacks. */
 export interface AgentHealth {
   ok: boolean;
   marketsOpen: number;
@@ -300,7 +300,7 @@ export interface AgentOdds {
   noPriceCents: number | null;
 }
 
-/** The price after a bet; `yesPct` is the first outcome's on a two-sided market. */
+/** The price after a bet. `yesPct`: the first outcome's percentage, on two-sided markets. */
 export interface AgentOddsPoint {
   at: string;
   yesPct: number | null;
@@ -363,7 +363,7 @@ export interface AgentPosition extends AgentMarketTimes {
   tradeId: string;
 }
 
-/** The totals over all positions of the wallet, not only those on this page. */
+/** The totals of all the wallet's positions, including those on other pages. */
 export interface AgentPositionSummary {
   openCount: number;
   resolvedCount: number;
@@ -472,7 +472,7 @@ export interface AgentRelatedMarket extends AgentMarketTimes {
   category: Known<"market_cap" | "market_cap_range" | "price_direction">;
 }
 
-/** A page of a wallet's events. `lastSeq`: the wallet's newest event, null before the first. */
+/** A page of a wallet's events. `lastSeq`: the number of the wallet's newest event, null if it has none. */
 export interface AgentReplayAnswer {
   meta: AgentMeta;
   events: Array<AgentEvent>;
@@ -588,8 +588,8 @@ export interface AgentSentimentIntel {
   asOf: string;
 }
 
-/** A market that counts towards the sentiment. `pool` is USD less fees; `bullishPct` is null without a direction,
-`yesPriceCents` for a range. */
+/** A market that counts towards the sentiment. `pool` is USD without fees. `bullishPct` is null if the market has no
+direction, `yesPriceCents` is null for a range. */
 export interface AgentSentimentMarket extends AgentMarketTimes {
   marketId: string;
   slug: string;
@@ -659,7 +659,7 @@ export interface AgentSuggestedBet extends AgentMarketTimes {
   betUrl: string;
 }
 
-/** A test event; `note` says why it was not sent or not accepted, null if it was accepted. */
+/** A test event. `note`: why the event was not sent or not accepted, null if it was accepted. */
 export interface AgentTestAnswer {
   meta: AgentMeta;
   event: AgentEvent;
@@ -688,8 +688,8 @@ export interface AgentTokenSnapshot {
   observedAt: string;
 }
 
-/** The response to a paid trade: `extensions["offer-receipt"]` holds the signed receipt; `escapeKit` is the call
-anyone may send, in bound mode. */
+/** The response to a paid trade. `extensions["offer-receipt"]`: the signed receipt. `escapeKit`: in bound mode, the
+call that settles the payment, which anyone may send. */
 export interface AgentTradeAnswer {
   meta: AgentMeta;
   replay: boolean;
@@ -730,7 +730,7 @@ export interface AgentWebhookAnswer {
   webhook: AgentWebhookRegistration;
 }
 
-/** A registered webhook. `ref` names it in public events; its id, which allows deleting it, is never in one. */
+/** A registered webhook. Public events name it by `ref`, never by its id, which is all that deleting it requires. */
 export interface AgentWebhookRegistration {
   id: string;
   wallet: string;

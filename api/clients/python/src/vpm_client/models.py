@@ -38,8 +38,8 @@ class AgentBookStats(Body, frozen=True, kw_only=True):
 
 
 class AgentChallenge(Body, frozen=True, kw_only=True):
-    """The body of a 402, as x402 v1 has it. `error` says why the payment before was not accepted; `extensions` holds
-    the signed offer."""
+    """The body of a 402, as x402 v1 defines it. `error`: why the previous payment was not accepted. `extensions`: the
+    signed offer."""
 
     x402_version: int
     error: str | None
@@ -62,7 +62,7 @@ class AgentDataFreshness(Body, frozen=True, kw_only=True):
 
 
 class AgentDecidingReading(Body, frozen=True, kw_only=True):
-    """A reading that decides a market, with the transaction that recorded it, if it was recorded."""
+    """A reading that decides a market, with the transaction that recorded it, if any."""
 
     moment: str
     read_at: str
@@ -102,7 +102,7 @@ class AgentDiscoverMatch(Body, frozen=True, kw_only=True):
 
 
 class AgentEnded(Body, frozen=True, kw_only=True):
-    """A market's result in short: `outcome` is a key, or `void`."""
+    """A market's result in short. `outcome`: the winning outcome's key, or `void`."""
 
     outcome: str
     label: str
@@ -120,7 +120,7 @@ class AgentEscapeKit(Body, frozen=True, kw_only=True):
 
 
 class AgentEvent(Body, frozen=True, kw_only=True):
-    """An event of a wallet. `payload` has the keys documented for its type; in a correction also `undone` and
+    """A wallet's event. `payload` has the keys documented for its type and, in a correction, also `undone` and
     `corrects`."""
 
     event_id: str
@@ -137,7 +137,7 @@ class AgentEvent(Body, frozen=True, kw_only=True):
 
 
 class AgentFreshness(Body, frozen=True, kw_only=True):
-    """The block of a response's data."""
+    """The block that a response's data is from."""
 
     block: int
     block_at: str
@@ -168,8 +168,8 @@ class AgentGuideStep(Body, frozen=True, kw_only=True):
 
 
 class AgentHealth(Body, frozen=True, kw_only=True):
-    """The state of the agent markets: `reason` says why `ok` is false; `attester` is the address that signs offers,
-    receipts and callbacks."""
+    """The state of the agent markets. `reason`: why `ok` is false. `attester`: the address that signs offers, receipts
+    and callbacks."""
 
     ok: bool
     markets_open: int
@@ -251,7 +251,7 @@ class AgentOdds(Body, frozen=True, kw_only=True):
 
 
 class AgentOddsPoint(Body, frozen=True, kw_only=True):
-    """The price after a bet; `yesPct` is the first outcome's on a two-sided market."""
+    """The price after a bet. `yesPct`: the first outcome's percentage, on two-sided markets."""
 
     at: str
     yes_pct: Decimal | None
@@ -289,7 +289,7 @@ class AgentPaymentOffer(Body, frozen=True, kw_only=True):
 
 
 class AgentPositionSummary(Body, frozen=True, kw_only=True):
-    """The totals over all positions of the wallet, not only those on this page."""
+    """The totals of all the wallet's positions, including those on other pages."""
 
     open_count: int
     resolved_count: int
@@ -355,7 +355,7 @@ class AgentReceiptPosition(Body, frozen=True, kw_only=True):
 
 
 class AgentReplayAnswer(Body, frozen=True, kw_only=True):
-    """A page of a wallet's events. `lastSeq`: the wallet's newest event, null before the first."""
+    """A page of a wallet's events. `lastSeq`: the number of the wallet's newest event, null if it has none."""
 
     meta: AgentMeta
     events: list[AgentEvent]
@@ -481,7 +481,7 @@ class AgentStatsAnswer(Body, frozen=True, kw_only=True):
 
 
 class AgentTestAnswer(Body, frozen=True, kw_only=True):
-    """A test event; `note` says why it was not sent or not accepted, null if it was accepted."""
+    """A test event. `note`: why the event was not sent or not accepted, null if it was accepted."""
 
     meta: AgentMeta
     event: AgentEvent
@@ -511,8 +511,8 @@ class AgentTokenSnapshot(Body, frozen=True, kw_only=True):
 
 
 class AgentTradeAnswer(Body, frozen=True, kw_only=True):
-    """The response to a paid trade: `extensions["offer-receipt"]` holds the signed receipt; `escapeKit` is the call
-    anyone may send, in bound mode."""
+    """The response to a paid trade. `extensions["offer-receipt"]`: the signed receipt. `escapeKit`: in bound mode, the
+    call that settles the payment, which anyone may send."""
 
     meta: AgentMeta
     replay: bool
@@ -536,7 +536,7 @@ class AgentWebhookAnswer(Body, frozen=True, kw_only=True):
 
 
 class AgentWebhookRegistration(Body, frozen=True, kw_only=True):
-    """A registered webhook. `ref` names it in public events; its id, which allows deleting it, is never in one."""
+    """A registered webhook. Public events name it by `ref`, never by its id, which is all that deleting it requires."""
 
     id: str
     wallet: str
@@ -674,8 +674,8 @@ class AgentResult(AgentMarketTimes, frozen=True, kw_only=True):
 
 
 class AgentSentimentMarket(AgentMarketTimes, frozen=True, kw_only=True):
-    """A market that counts towards the sentiment. `pool` is USD less fees; `bullishPct` is null without a direction,
-    `yesPriceCents` for a range."""
+    """A market that counts towards the sentiment. `pool` is USD without fees. `bullishPct` is null if the market has no
+    direction, `yesPriceCents` is null for a range."""
 
     market_id: str
     slug: str
