@@ -216,7 +216,7 @@ AND CASE p.outcome WHEN 0 THEN p.offered * v.accepted_up < m.min_entry * v.offer
 
 
 async def count_recent_returns(connection: Connection, key: BetKey) -> int:
-    """Count this signer's bets in the last hour that were accepted with less than the market's smallest bet."""
+    """Count the signer's bets of the last hour whose accepted part was below the market's smallest bet."""
     row = await connection.fetch_one(_RETURNED, key.values, prepare=True)
     assert row is not None
     return int(row[0])

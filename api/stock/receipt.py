@@ -36,8 +36,8 @@ from core.hexadecimal import bytes_of, hex_of
 
 
 class ReceiptBody(Body):
-    """A bet's receipt, whoever sent it. `pending`: in no block up to `head`; once `head` is past the bet's validBefore,
-    it never will be. `confirmed`: in a block that a reorganization may still replace. `final`: in a final block."""
+    """A bet's receipt, whoever sent it. `pending`: in no block up to `head`, and in no later one if `head` is past the
+    bet's validBefore. `confirmed`: in a block that a reorganization may still replace. `final`: in a final block."""
 
     receipt: Literal["pending", "confirmed", "final"]
     tx_hash: HexHash | None
