@@ -178,7 +178,7 @@ def _answer(answer: DocumentedAnswer, names: Names) -> dict[str, Any]:
     described: dict[str, Any] = {"description": answer.description}
     if answer.model is not None:
         described["content"] = {answer.content_type: {"schema": names[answer.model]}}
-    headers = {"X-Request-Id": "This request's id in our logs.", **answer.headers}
+    headers = {"X-Request-Id": "This request's id in the service's logs.", **answer.headers}
     described["headers"] = {name: {"description": text, "schema": {"type": "string"}} for name, text in headers.items()}
     return described
 

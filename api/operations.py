@@ -20,7 +20,7 @@ from core.service.health import LATENCY_BUCKETS
 
 REQUESTS = Counter("vpm_http_requests", "Completed requests.", ("operation", "status"))
 SECONDS = Histogram(
-    "vpm_http_request_seconds", "Response time of operations that wait.", ("operation",), buckets=LATENCY_BUCKETS
+    "vpm_http_request_seconds", "Response time of operations that do I/O.", ("operation",), buckets=LATENCY_BUCKETS
 )
 
 Json = dict[str, Any]

@@ -44,7 +44,7 @@ def read_query(request: web.Request, model: type[M]) -> M:
         if name not in names:
             continue
         if name in values:
-            raise invalid_part("query parameter", name, "it is given twice")
+            raise invalid_part("query parameter", name, "is given twice")
         values[name] = value
     return _validated(model, values, "query parameter")
 

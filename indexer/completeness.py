@@ -148,7 +148,7 @@ class LogCompleteness:
                 metrics.SHORT_ANSWERS.labels(self.chain).inc()
                 self.distrusts = True
                 raise NodeFault(
-                    f"A node left out logs of block {received[0].block_number}. Its history is now read block by block."
+                    f"A node left out logs of block {received[0].block_number}. History is now read block by block."
                 )
 
 

@@ -97,7 +97,7 @@ class Fetcher:
         """Fetch history as carefully as blocks at the head, because the node has left out logs before."""
         if last - first >= DISTRUSTED_AT_ONCE:
             raise RpcError(
-                RpcErrorKind.RANGE_TOO_WIDE, "A node left out logs, so its history is read in smaller pages."
+                RpcErrorKind.RANGE_TOO_WIDE, "A node left out logs, so history is now read in smaller pages."
             )
         (end,) = await self._required_headers([last])
         return await self._fetch_linked(first, last, None, end)

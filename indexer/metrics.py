@@ -17,8 +17,10 @@ UNPROVED = Counter("vpm_index_unproved_blocks", "Blocks at the head whose logs c
 REPAIRED = Counter("vpm_index_repaired_logs", "Missing logs inserted into committed blocks.", CHAIN)
 UNPAID_STAKES = Counter("vpm_index_unpaid_stakes", "Stakes and refunds whose payment the token did not log.", CHAIN)
 HALTED = Gauge("vpm_index_halted", "1 while a chain cannot be followed safely and is served as stale.", CHAIN)
-AUDIT_MISMATCHES = Gauge("vpm_index_audit_mismatches", "Mismatches in the last audit, absent before any audit.", CHAIN)
-AUDITED = Gauge("vpm_index_audit_timestamp_seconds", "Time of the last audit, absent before any audit.", CHAIN)
+AUDIT_MISMATCHES = Gauge(
+    "vpm_index_audit_mismatches", "Mismatches in the last audit, absent before the first audit.", CHAIN
+)
+AUDITED = Gauge("vpm_index_audit_timestamp_seconds", "Time of the last audit, absent before the first audit.", CHAIN)
 
 
 def forget_state(chain: str) -> None:

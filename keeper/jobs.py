@@ -82,23 +82,23 @@ SNAPSHOT = attrgetter("snapshot_every_seconds")
 # Most periods are multiples of ten seconds: jobs that start together share one read of the head.
 JOBS: tuple[Job, ...] = (
     Job("open", "list today's daily and this week's weekly markets", "stock", open_markets, LIST),
-    Job("witness", "record pauses and splits of stocks in the resolver", "stock", witness_stocks, SETTLE),
+    Job("witness", "record stock pauses and splits in the resolver", "stock", witness_stocks, SETTLE),
     Job("resolve", "settle or void stock markets past their close", "stock", resolve_markets, SETTLE),
     Job("deliver", "send payouts, refunds, residue and fees; finalize vintages", "stock", deliver, SETTLE),
     Job("drill", "keep short markets open", "stock", open_drills, _drills, local_only=True),
     Job("refund-drill", "list a short market that will be void", "stock", open_refund_drill, None),
     Job("prices", "move the simulated price feeds", "stock", move_prices, _prices, local_only=True),
-    Job("agent-snapshot", "post observations to our feeds", "base", snapshot, SNAPSHOT, local_period=20.0),
+    Job("agent-snapshot", "post observations to published feeds", "base", snapshot, SNAPSHOT, local_period=20.0),
     Job("agent-list", "list the standing series of agent markets", "base", list_series, LIST, local_period=10.0),
     Job("agent-rounds", "list the next up/down rounds", "base", list_rounds, LIST, local_period=10.0),
-    Job("agent-record", "record the readings of pool feeds that markets need", "base", record_readings, SETTLE),
+    Job("agent-record", "record the pool feed readings that markets need", "base", record_readings, SETTLE),
     Job("agent-caps", "recompute the caps that the feeds' pools support", "base", check_caps, CAPS_SECONDS),
     Job("agent-resolve", "settle or void agent markets", "base", resolve_agent_markets, SETTLE),
     Job("agent-pay", "pay winners and refunds; sweep fees", "base", pay, SETTLE),
     Job("agent-credit", "book payments sent directly to the token", "base", credit, 20.0),
     Job("agent-canary", "quote and simulate a trade", "base", canary, _canary, local_period=60.0, reads_chain=False),
     Job("tidy", "delete old transactions, attempts and requests", "stock", tidy, TIDY_SECONDS, reads_chain=False),
-    Job("agent-tidy", "delete old rows of Base and price locks", "base", tidy_agent, TIDY_SECONDS, reads_chain=False),
+    Job("agent-tidy", "delete old Base rows and price locks", "base", tidy_agent, TIDY_SECONDS, reads_chain=False),
     Job("cup-markets", "open and settle paper markets", "base", follow_markets, 5.0, reads_chain=False),
     Job("cup-roulette", "finish a roulette round, or open the next", "base", spin, 1.0, reads_chain=False),
 )
@@ -170,7 +170,7 @@ class Runner:
             report.errors.append(f"The database failed: {' '.join(str(error).split())[:300]}")
         except Exception as error:
             report.errors.append(f"{type(error).__name__}: {error}")
-            log.error("job crashed", action="keeper.job_crashed", job=job.name, exc=error)
+            log.error("a job crashed", action="keeper.job_crashed", job=job.name, exc=error)
 
     async def _head(self, chain: KeeperChain) -> Block:
         """Return the chain's newest block, read at most HEAD_SECONDS ago. Jobs that start together share one read."""

@@ -204,7 +204,7 @@ async def _watch_the_clock(scheduler: AsyncIOScheduler) -> None:
         before, ahead = ahead, time.time() - time.monotonic()
         if abs(ahead - before) > CLOCK_STEP_SECONDS:
             change = round(ahead - before, 1)
-            log.warning("the system clock was set; rescheduling all jobs", action="keeper.clock_set", seconds=change)
+            log.warning("the system clock changed; rescheduling all jobs", action="keeper.clock_set", seconds=change)
             for job in scheduler.get_jobs():
                 job.modify(next_run_time=datetime.now(UTC))
 

@@ -172,7 +172,7 @@ class Follower:
                 if error.kind is RpcErrorKind.REVERTED:
                     reason = explain(error, self._policy.errors)
                     return reason.name or "reverted", reason.message
-                why = "It reverted when it was mined, and no node gives a reason."
+                why = "It reverted when it was mined, and no node gave a reason."
         return OVERTAKEN, why
 
     def _record_mined(self, mined: Mined) -> None:
@@ -209,7 +209,7 @@ class Follower:
                 self._transactions.requeue(transaction)
         metrics.FOREIGN.labels(**self._transactions.where).inc(len(taken))
         nonces = {each.nonce: hex_of(each.rival.tx_hash) for each in taken[:20] if each.rival}
-        message = "foreign transactions took nonces of our key; queueing the displaced intents again"
+        message = "other transactions took the lane key's nonces; requeueing the displaced intents"
         log.warning(message, action="relayer.nonce_taken", **self._transactions.where, nonces=nonces)
 
     async def _find_rivals(self, transactions: Sequence[LaneTransaction]) -> None:

@@ -136,7 +136,7 @@ class Lane:
         stored, next_nonce, highest = await self._store.transactions()
         owned = 0 if highest is None else highest + 1
         if next_nonce is not None and next_nonce > max(owned, latest):
-            message = f"the lane's next nonce {next_nonce} is ahead of the chain and of every row; lowering it"
+            message = f"the lane's next nonce {next_nonce} is ahead of the chain and every row; lowering it"
             log.warning(message, action="relayer.nonces_repaired", **self._where, now=max(owned, latest))
         is_first_start = next_nonce is None
         transactions = LaneTransactions(self._feed.name, self.name, owned)

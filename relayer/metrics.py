@@ -9,23 +9,23 @@ from prometheus_client import Counter, Gauge, Histogram
 from core.db.engine import ConnectionPool
 from core.money import USD
 
-CHANGES = Counter("vpm_relayer_changes", "Changes of an intent's state", ("chain", "lane", "kind", "before", "after"))
+CHANGES = Counter("vpm_relayer_changes", "Intent state changes", ("chain", "lane", "kind", "before", "after"))
 STATE_SECONDS = Histogram(
     "vpm_relayer_state_seconds", "Seconds that an intent spent in a state", ("chain", "before", "after"),
     buckets=(0.01, 0.05, 0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60, 120, 300, 900, 3600),
 )  # fmt: skip
 BUMPS = Counter("vpm_relayer_bumps", "Transactions signed again with higher fees", ("chain", "lane"))
-CANCELS = Counter("vpm_relayer_cancels", "No-ops signed to take the nonce of a call", ("chain", "lane"))
-RESENDS = Counter("vpm_relayer_resends", "Transactions offered again unchanged", ("chain", "lane"))
+CANCELS = Counter("vpm_relayer_cancels", "No-ops signed to use up a call's nonce", ("chain", "lane"))
+RESENDS = Counter("vpm_relayer_resends", "Transactions rebroadcast unchanged", ("chain", "lane"))
 HOLES = Counter("vpm_relayer_holes", "Nonces without an intent, filled with no-ops", ("chain", "lane"))
-FOREIGN = Counter("vpm_relayer_foreign", "Nonces of our key used elsewhere", ("chain", "lane"))
+FOREIGN = Counter("vpm_relayer_foreign", "Lane nonces used outside the relayer", ("chain", "lane"))
 UNPROVEN = Gauge(
     "vpm_relayer_unproven", "Used nonces whose transaction has not been found yet",
     ("chain", "lane"),
 )  # fmt: skip
 QUEUED = Gauge("vpm_relayer_queued", "Intents waiting for a lane", ("chain", "group"))
 OLDEST_QUEUED = Gauge("vpm_relayer_queued_oldest_seconds", "Age of the oldest queued intent", ("chain", "group"))
-IN_FLIGHT = Gauge("vpm_relayer_in_flight", "Transactions signed or sent and not mined", ("chain", "lane"))
+IN_FLIGHT = Gauge("vpm_relayer_in_flight", "Transactions signed or sent but not mined", ("chain", "lane"))
 HELD = Gauge("vpm_relayer_lane_held", "1 while this process holds the lane", ("chain", "lane"))
 STATUS = Gauge("vpm_relayer_lane_status", "1 for the lane's current status", ("chain", "lane", "status"))
 BALANCE = Gauge("vpm_relayer_balance_ether", "The lane key's balance, in ether", ("chain", "lane"))
@@ -40,11 +40,11 @@ PAYERS_REFUSED = Counter(
     ("chain", "lane", "why"),
 )  # fmt: skip
 PENDING_NOTICES = Gauge(
-    "vpm_relayer_pending_notices", "Notices to wallets not written yet: waiting, or given_up after ten tries",
+    "vpm_relayer_pending_notices", "Wallet notices not written yet: waiting, or given_up after ten tries",
     ("chain", "state"),
 )  # fmt: skip
 GAS_DAY = Gauge("vpm_relayer_gas_day_ether", "Gas cost of all lanes in the last day, in ether", ("chain",))
-FEES_DAY = Gauge("vpm_relayer_fees_day_usd", "Fees of the last day's stakes in agent markets, in USD")
+FEES_DAY = Gauge("vpm_relayer_fees_day_usd", "Fees on the last day's stakes in agent markets, in USD")
 BASE_FEE = Gauge("vpm_relayer_base_fee_gwei", "The next block's base fee, in gwei", ("chain",))
 SIGNATURE_SECONDS = Histogram(
     "vpm_relayer_signature_seconds", "Response time of a key service to a signature request", ("lane",),

@@ -180,16 +180,19 @@ class PayerBook:
     def _refusal(self, wallet: PayerRecord, alike: PayerRecord | None, worst_wei: int) -> PayerRefusal | None:
         """Return the reason to refuse a payer's transaction. Those in flight never cause a refusal."""
         if wallet.excess >= WALLET_REVERTS_ALLOWED:
-            why = f"{wallet.reverted} transactions of this wallet reverted within an hour and burnt our gas."
+            why = f"{wallet.reverted} transactions of this wallet reverted within an hour and burnt the service's gas."
             return PayerRefusal(WALLET_REVERTS, f"{why} {_LATER}")
         if alike is None:
             return None
         is_newcomer = not wallet.reverted and self.burnt_wei + worst_wei <= self.newcomers_wei
         if self._is_held_to_its_code(wallet, alike.excess) and not is_newcomer:
-            why = f"{alike.reverted} transactions of wallets with this code reverted within an hour and burnt our gas."
+            why = (
+                f"{alike.reverted} transactions of wallets with this code reverted within an hour and burnt the "
+                "service's gas."
+            )
             return PayerRefusal(CODE_REVERTS, f"{why} {_LATER}")
         if self.burnt_wei + worst_wei > self.allowance_wei:
-            why = "Transactions of contract wallets have burnt all the gas we allow them within an hour."
+            why = "Transactions of contract wallets have burnt all the gas that the service allows them in an hour."
             return PayerRefusal(CONTRACTS_SPENT, f"{why} {_LATER}")
         return None
 
@@ -289,7 +292,7 @@ def lane_status(lane: LaneSnapshot, policy: LanePolicy) -> tuple[LaneStatus, str
         return LaneStatus.STOP_LOSS, f"{spent:.6f} ether went to gas within an hour; the limit is {limit:.6f}."
     if lane.base_fee_wei > policy.fees.cap_wei:
         base, cap = lane.base_fee_wei / 1e9, policy.fees.cap_wei / 1e9
-        return LaneStatus.FEES_TOO_HIGH, f"The base fee is {base:.3f} gwei, above our cap of {cap:.3f}."
+        return LaneStatus.FEES_TOO_HIGH, f"The base fee is {base:.3f} gwei, above the cap of {cap:.3f}."
     if lane.in_flight >= policy.max_in_flight:
-        return LaneStatus.FULL, f"{lane.in_flight} transactions are in flight, the most allowed."
+        return LaneStatus.FULL, f"{lane.in_flight} transactions are in flight, the maximum."
     return LaneStatus.READY, ""

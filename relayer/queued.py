@@ -336,7 +336,9 @@ def _refusal(candidate: Candidate, answer: str | RpcError, terms: CheckTerms) ->
         return None
     needed, ceiling = int(answer, 16), _ceiling(candidate, terms.policy.max_gas)
     if needed > ceiling:
-        return IntentRefusal(candidate, "too_much_gas", f"It needs {needed} gas, and we pay for at most {ceiling}.")
+        return IntentRefusal(
+            candidate, "too_much_gas", f"It needs {needed} gas, but the service pays for at most {ceiling}."
+        )
     return None
 
 

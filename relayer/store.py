@@ -147,7 +147,7 @@ class LaneStore:
         return set(row[1])
 
     def _lost(self) -> LeaseLost:
-        return LeaseLost(f"Lane {self.lease.lane_id} is no longer ours (epoch {self.lease.epoch}).")
+        return LeaseLost(f"Lane {self.lease.lane_id} is no longer held by this process (epoch {self.lease.epoch}).")
 
     # Reading
 
@@ -211,7 +211,7 @@ class LaneStore:
         """
         async with self._fenced() as (connection, next_nonce):
             if next_nonce is None:
-                raise LeaseLost(f"Lane {self.lease.lane_id} was never compared with the chain.")
+                raise LeaseLost(f"Lane {self.lease.lane_id} has not been compared with the chain.")
             rows = await connection.fetch_all(
                 "SELECT id FROM outbox_intent WHERE id = ANY(%s) AND state = 'queued' FOR UPDATE SKIP LOCKED",
                 ([each.call.intent_id for each in prepared],),
@@ -305,7 +305,7 @@ class LaneStore:
         rows = [
             (
                 each.intent_id,
-                f"Nonce {each.nonce} went to another transaction of its key, {hex_of(each.rival.tx_hash)}.",
+                f"Nonce {each.nonce} went to another transaction of the same key, {hex_of(each.rival.tx_hash)}.",
             )
             for each in transactions
             if each.rival is not None

@@ -144,7 +144,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="scripts._demo")
     parser.add_argument("base_url")
     parser.add_argument("--base-rpc")
-    parser.add_argument("--pools", type=Path, help="the file in which the stack describes the local pools")
+    parser.add_argument("--pools", type=Path, help="the file that describes the stack's local pools")
     options = parser.parse_args()
     with contextlib.suppress(KeyboardInterrupt):
         asyncio.run(play(options.base_url, options.base_rpc, options.pools))

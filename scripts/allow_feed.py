@@ -18,7 +18,7 @@ from scripts._deploy.session import Script
 @command(send="record readings, and execute with the owners' keys in VPM_SAFE_OWNER_KEYS instead of printing")
 @click.option("--feed", "keys", multiple=True, help="a feed such as BNKR/market_cap (repeatable; default: all)")
 @click.option("--evidence", metavar="FILE|URL", help="a document that justifies a larger cap for --feed")
-@click.option("--drop", is_flag=True, help="remove the feeds from the list instead; listed markets go on")
+@click.option("--drop", is_flag=True, help="remove the feeds from the list instead; listed markets continue")
 def cli(script: Script, keys: tuple[str, ...], evidence: str | None, drop: bool) -> None:
     """Allow feeds for agent markets, or remove them from the list."""
     deployment, session, safe = script.file, script.session, script.safe

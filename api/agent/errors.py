@@ -60,8 +60,8 @@ CATALOGUE: Mapping[str, ErrorEntry] = {
 }
 
 WAIT = (
-    "Send the same request again until the response has no final: false; a different bet before that may be a second "
-    "one."
+    "Send the same request again until the response has no final: false; a different bet sent before then may "
+    "become a second one."
 )
 
 

@@ -62,7 +62,7 @@ class AgentIndex(FollowedIndex[MarketsSnapshot]):
 
     def required(self) -> MarketsSnapshot:
         if self.snapshot is None:
-            raise problem("internal_error", "The markets have not been read yet.")
+            raise problem("internal_error", "The markets have not been loaded yet.")
         return self.snapshot
 
     async def wait_for_block(self, block: int, timeout_seconds: float | None) -> None:

@@ -63,7 +63,7 @@ TOOLS = (
     RestTool(
         "discover_markets",
         "get_api_agent_v1_discover",
-        "Find markets for a text",
+        "Find markets that match a text",
         "Open markets that match a question, a cashtag ($SYM) or a social post, best match first; with neither, the "
         "most active. If a post makes no claim that a market could settle, the result is silent: true with the reason.",
         defaults={"limit": 5},

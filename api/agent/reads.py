@@ -361,7 +361,7 @@ class AgentReads:
         snapshot = self._index.required()
         market = (await self._index.markets((stake.market_key,), status=503)).get(stake.market_key)
         if market is None:
-            raise problem("internal_error", "The market of this proof has not been read yet.", status=503)
+            raise problem("internal_error", "The market of this proof has not been loaded yet.", status=503)
         fields = proof(market, stake, self._links, snapshot.now, "final" if stake.block <= final_block else "confirmed")
         return to_json(TradeProofBody(meta=chain_meta(self._links, snapshot), **fields))
 

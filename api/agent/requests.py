@@ -41,7 +41,7 @@ CHECKSUM_BYTES = 6
 # An address without an owner.
 EXAMPLE_WALLET = "0x" + "a1" * 20
 WalletAddress = Annotated[str, WithJsonSchema({"type": "string", "pattern": WALLET, "examples": [EXAMPLE_WALLET]})]
-WALLET_WORDS = "0x followed by 40 hexadecimal digits, in any case."
+WALLET_WORDS = "0x followed by 40 hexadecimal digits, case-insensitive."
 MARKET_WORDS = "A market's id or slug."
 SIDE_WORDS = "One of the market's outcome keys: `yes` or `no`, `up` or `down`, or a range's key."
 
@@ -109,7 +109,7 @@ def place_of(cursor: str, length: int) -> tuple[int, ...]:
     except ValueError:
         place, check, text = (), b"", b""
     if len(place) != length or check != _checksum(text):
-        why = "is not a cursor of this list; leave it out for the first page"
+        why = "is not a cursor for this list; leave it out for the first page"
         raise invalid_part("query parameter", "cursor", why)
     return place
 
@@ -240,7 +240,7 @@ class MarketsQuery(BaseModel):
         description="`market_cap` (yes or no), `market_cap_range` (one of several ranges) or `price_direction` (up or "
         "down).",
     )
-    token: str | None = Field(default=None, description="A symbol, in any case.")
+    token: str | None = Field(default=None, description="A symbol, case-insensitive.")
     ids: Annotated[str, AfterValidator(_names), Field(json_schema_extra={"pattern": "[^,\\s]"})] | None = Field(
         default=None,
         description="One or more ids or slugs, separated by commas. Markets that are not open need `status=all`.",

@@ -75,7 +75,7 @@ Week = Annotated[
 ]
 WalletAddress = Annotated[
     str,
-    Field(pattern=r"^0x[0-9a-fA-F]{40}$", description="An EVM address, in any case.", examples=[EXAMPLE_WALLET]),
+    Field(pattern=r"^0x[0-9a-fA-F]{40}$", description="An EVM address, case-insensitive.", examples=[EXAMPLE_WALLET]),
     AfterValidator(str.lower),
 ]
 _AMOUNT = WithJsonSchema(

@@ -154,7 +154,7 @@ def _operations(rest: Rest, service: CupService, download: Download) -> tuple[Op
             "A wallet's balance and positions",
             bodies.WalletBody,
             path_parameters=requests.WalletPath,
-            description="All amounts are 0 for a wallet that never claimed.",
+            description="All amounts are 0 for a wallet that has never claimed.",
         ),
         rest.query(
             "/markets",
@@ -256,7 +256,7 @@ def _operations(rest: Rest, service: CupService, download: Download) -> tuple[Op
                 503: _answers.refusal("`busy`: too many exports are running; `unavailable`: the database is down."),
             },
             description="Everything needed to recompute balances, books, spins, payouts and boards. "
-            "The last line has the number of lines before it.",
+            "The last line gives the number of lines before it.",
         ),
     )
 

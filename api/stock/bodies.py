@@ -53,7 +53,7 @@ class SettlementBody(Body):
     fee: UsdgUnits
     net: UsdgUnits
     refund: UsdgUnits
-    total: Annotated[UsdgUnits, Meta(description="The part of `net` and `refund` that is not sent yet.")]
+    total: Annotated[UsdgUnits, Meta(description="The part of `net` and `refund` that has not been sent yet.")]
     deliverable: bool
 
 
@@ -132,7 +132,7 @@ class QuoteBasisBody(Body):
     """The data behind a quote."""
 
     usual_volume: Annotated[UsdgUnits, Meta(description="The usual volume of such a market, without its seed.")]
-    settled_markets: Annotated[int, Meta(ge=0, description="How many settled markets of this family it is from.")]
+    settled_markets: Annotated[int, Meta(ge=0, description="How many settled markets of this family it is based on.")]
     text: str
 
 
@@ -205,7 +205,7 @@ class TotalsBody(Body):
     pool: UsdgUnits
     up: UsdgUnits
     down: UsdgUnits
-    pending_up: Annotated[UsdgUnits, Meta(description="Stakes in the batch that is not matched yet.")]
+    pending_up: Annotated[UsdgUnits, Meta(description="Stakes in the batch that has not been matched yet.")]
     pending_down: UsdgUnits
     paid_out: Annotated[UsdgUnits, Meta(description="Settlement payouts sent, after fees.")]
 
@@ -213,7 +213,7 @@ class TotalsBody(Body):
 class LimitsBody(Body):
     min_entry: UsdgUnits
     max_entry: UsdgUnits
-    side_cap: Annotated[UsdgUnits, Meta(description="The most one side can hold, including its seed.")]
+    side_cap: Annotated[UsdgUnits, Meta(description="The maximum that one side can hold, including its seed.")]
     fee_bps: int
 
 
@@ -238,7 +238,7 @@ class MarketBody(Body):
     question: str
     phase: Annotated[
         PhaseName,
-        Meta(description="By the time of the chain's newest block. Bets are accepted in `opens` and `live`."),
+        Meta(description="As of the chain's newest block. Bets are accepted in `opens` and `live`."),
     ]
     status: str
     winner: Side | None
@@ -274,7 +274,7 @@ class MarketBody(Body):
     spec_id: HexHash
     feed: HexAddress
     stock_token: HexAddress
-    positions: Annotated[int, Meta(description="The number of positions, including the two of the seed.")]
+    positions: Annotated[int, Meta(description="The number of positions, including the seed's two.")]
     rules: RulesBody
 
 

@@ -208,7 +208,7 @@ class Health:
         # The seed of a day's markets: both legs, for each stock.
         needed = 2 * self._sources.deployment.param("seedPerLeg") * max(1, len(self._sources.deployment.price_feeds))
         most = max(balances)
-        return most >= needed, f"{decimal_text(most)} USDG for seeds, a day needs {decimal_text(needed)}"
+        return most >= needed, f"{decimal_text(most)} USDG for seeds; a day needs {decimal_text(needed)}"
 
     async def _feeds(self) -> CheckFinding:
         oracle = self._sources.oracle

@@ -72,7 +72,7 @@ TOOLS = (
         "What the wallet signs for a bet (EIP-712: domain, types, primaryType, message), and `request`: the arguments "
         "of place_bet except the signature. Nothing is bet yet. The bet is valid for validSeconds, 600 by default.",
         required=("from",),
-        schemas={"from": {"description": "The wallet that signs and bets: 0x and 40 hexadecimal digits, in any case."}},
+        schemas={"from": {"description": "The wallet that signs and bets: 0x and 40 hexadecimal digits."}},
     ),
     RestTool(
         "place_bet",

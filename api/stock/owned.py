@@ -28,8 +28,8 @@ POSITIONS_LISTED = 5_000
 
 
 class OwnerQuery(BaseModel):
-    owner: Annotated[str, Field(pattern=r"^0[xX][0-9a-fA-F]{40}$", description="An address, in any case.")]
-    limit: Annotated[int, Field(ge=1, le=POSITIONS_LISTED, description="The most positions to return.")] = (
+    owner: Annotated[str, Field(pattern=r"^0[xX][0-9a-fA-F]{40}$", description="An address, case-insensitive.")]
+    limit: Annotated[int, Field(ge=1, le=POSITIONS_LISTED, description="The maximum number of positions.")] = (
         POSITIONS_LISTED
     )
     before: Annotated[

@@ -55,7 +55,7 @@ class MarketPath(BaseModel):
 
 class MarketsQuery(BaseModel):
     limit: Annotated[
-        int | None, Field(ge=1, le=500, description="The most markets to return; 200 if only `before` is given.")
+        int | None, Field(ge=1, le=500, description="The maximum number of markets; 200 if only `before` is given.")
     ] = None
     before: Annotated[int | None, Field(ge=1, le=2**63 - 1, description="Only markets with a lower id.")] = None
 

@@ -313,11 +313,11 @@ def _check_times(spec: MarketSpec, feed: FeedTerms, opens_at: int, now: int) -> 
         longest -= MARGIN  # from early_from to ends_at
         if longest > MAX_CROSSING_STEPS * feed.step:
             raise Unlistable(
-                f"The market would be measured for {longest} s; the most allowed is {MAX_CROSSING_STEPS} grid steps."
+                f"The market would be measured for {longest} s; the maximum is {MAX_CROSSING_STEPS} grid steps."
             )
     if closes_at - opens_at > longest:
         raise Unlistable(
-            f"Stakes would be open for {closes_at - opens_at} s; the most allowed is {longest} s, the time in which "
+            f"Stakes would be open for {closes_at - opens_at} s; the maximum is {longest} s, the time in which "
             "the outcome can still change after stakes end."
         )
 

@@ -336,7 +336,7 @@ class ChainProvider(AsyncJSONBaseProvider):
     def _all_resting(self, method: str) -> RpcError:
         return RpcError(
             RpcErrorKind.UNAVAILABLE,
-            f"{method} was not sent, since every RPC URL of chain {self.chain_id} failed recently: "
+            f"{method} was not sent because every RPC URL of chain {self.chain_id} failed recently: "
             + " ".join(each.problem for each in self._endpoints),
         )
 

@@ -116,7 +116,7 @@ class Settings(SettingsBase):
     # do not count.
     payments_in_hand: int = Field(default=64, ge=3, le=10_000, description="a number of payments, at least 3")
     # With more bets than this queued or in flight, the relay returns `busy`.
-    relay_busy_above: int = Field(default=200, ge=0, le=100_000, description="the most bets that may wait at once")
+    relay_busy_above: int = Field(default=200, ge=0, le=100_000, description="how many bets may wait at once")
 
     # Switches
     trading_paused: bool = Field(default=False, description="1 to refuse every trade of the agent API, otherwise 0")
@@ -173,7 +173,7 @@ class KeeperSettings(SettingsBase):
     # Stock markets. A daily market is listed about when the session before it ends, a weekly one over the weekend.
     daily_lead_seconds: int = Field(default=18 * 3600, ge=300, le=172_800, description="300 to 172800 seconds")
     weekly_lead_seconds: int = Field(default=72 * 3600, ge=300, le=604_800, description="300 to 604800 seconds")
-    sweep_from_units: int = Field(default=10_000_000, ge=1, description="token units, of which a dollar has 1000000")
+    sweep_from_units: int = Field(default=10_000_000, ge=1, description="token units (1000000 per dollar)")
 
     # How long finished transactions are kept whole; later only their keys and outcomes remain, so that none is sent
     # twice. The agent API needs a week of them to know which payouts we sent.
@@ -194,7 +194,7 @@ class KeeperSettings(SettingsBase):
         default=10 * 10**6,
         ge=1,
         le=2**32 - 1,
-        description="an outcome's average virtual weight in token units, of which a dollar has 1000000",
+        description="an outcome's average virtual weight in token units (1000000 per dollar)",
     )
     pool_outage_seconds: Annotated[int, Field(ge=0, le=64_800)] | None = Field(
         default=None,
@@ -244,7 +244,7 @@ class RelayerSettings(SettingsBase):
     # Each signature of a key in AWS KMS is a paid request that takes tens of milliseconds.
     kms_at_once: int = Field(default=8, ge=1, le=100, description="1 to 100 concurrent signatures per key")
     kms_patience_seconds: float = Field(
-        default=10.0, ge=1, le=25, description="1 to 25 seconds to retry a failed signature before its lane waits"
+        default=10.0, ge=1, le=25, description="1 to 25 seconds of retrying a failed signature before its lane waits"
     )
 
 
@@ -261,7 +261,7 @@ class ApiSecrets(SettingsBase):
     )
     demo_wallet_key: PrivateKey | None = Field(
         default=None,
-        description="0x and 64 hexadecimal digits; pages give this key to every visitor to bet with locally",
+        description="0x and 64 hexadecimal digits; local pages give this key to every visitor",
     )
 
 
@@ -273,14 +273,14 @@ class RelayerSecrets(SettingsBase):
     lane_keys: LaneKeys = Field(
         default=(),
         alias="VPM_RELAYER_KEYS",
-        description="private keys of 0x and 64 hexadecimal digits, separated by commas, each optionally after "
-        "chain:group+group=",
+        description="private keys of 0x and 64 hexadecimal digits, separated by commas, each with an optional "
+        "prefix chain:group+group=",
     )
     keystore_files: LaneKeystores = Field(
         default=(),
         alias="VPM_RELAYER_KEYSTORES",
         description="paths of encrypted keystore files or aws-kms://REGION/alias/NAME#ADDRESS, separated by commas, "
-        "each optionally after chain:group+group=",
+        "each with an optional prefix chain:group+group=",
     )
     keystore_password_file: Path | None = Field(default=None, description="a file with the keystores' password")
 

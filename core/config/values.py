@@ -26,7 +26,7 @@ def _check_url(url: str, schemes: tuple[str, ...]) -> str:
         bad = True
     if bad:
         # The message leaves out the value, which may hold a password or an API key.
-        raise ValueError(f"not a URL with a host that starts with {' or '.join(s + '://' for s in schemes)}")
+        raise ValueError(f"not a URL that has a host and starts with {' or '.join(s + '://' for s in schemes)}")
     return url
 
 

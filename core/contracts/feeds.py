@@ -169,7 +169,8 @@ class PoolFeed(_AgentFeed):
         reach = self.window_seconds + self.step_seconds
         if self.memory_seconds < reach:
             raise ValueError(
-                f"the memory of {self.key} ({self.memory_seconds} s) is shorter than a window plus one step, {reach} s"
+                f"the memory of {self.key} ({self.memory_seconds} s) is shorter than its window plus one step "
+                f"({reach} s)"
             )
         if not self.step_seconds <= self.max_age_seconds <= MAX_STEPS_BACK * self.step_seconds:
             raise ValueError(

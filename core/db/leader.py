@@ -110,7 +110,7 @@ class Leadership:
                 except (psycopg.Error, TimeoutError, OSError) as error:
                     leads, why = False, str(error)
                 else:
-                    why = "the server no longer holds our lock"
+                    why = "the server no longer holds this process's lock"
                 if not leads:
                     log.warning("lost leadership", action="leader.lost", role=self.role, why=why)
                     return False

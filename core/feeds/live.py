@@ -123,8 +123,8 @@ async def require_genuine(client: ChainClient, address: str, factories: Sequence
     made = checksum(await client.read(Contract(factory, FACTORY).call("getPool", token0, token1, fee), block))
     if made != pool:
         raise NoPool(
-            f"{pool} claims to be from {genuine.name} ({genuine.address}), but that factory's pool of these tokens and "
-            f"this fee is {made}.",
+            f"{pool} claims to be from {genuine.name} ({genuine.address}), but that factory's pool for these tokens "
+            f"and this fee is {made}.",
             hint="It is a look-alike. Choose the factory's pool.",
         )
 

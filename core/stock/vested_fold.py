@@ -53,7 +53,7 @@ def check_entry(e: Entered, seed_per_leg: int, pending_vintage: int | None, *, s
     if settled:
         raise Diverged(f"position {e.position_id} entered a settled market")
     if e.outcome not in (UP, DOWN):
-        raise Diverged(f"position {e.position_id} is on outcome {e.outcome}")
+        raise Diverged(f"position {e.position_id} is on the unknown outcome {e.outcome}")
     if e.vintage == SEED_VINTAGE:
         if e.offered != seed_per_leg:
             raise Diverged(f"seed position {e.position_id} is not the market's seed")
@@ -99,14 +99,14 @@ def check_delivery(market: VestedMarket, position: Position, vintage: Vintage, e
 def new_owner(owner: bytes, e: PositionTransferred) -> bytes:
     """Return a position's owner after a transfer. Raise Diverged if the transfer was not made by `owner`."""
     if owner != e.sender:
-        raise Diverged(f"position {e.position_id} was not {hex_of(e.sender)}'s to transfer")
+        raise Diverged(f"position {e.position_id} was transferred by {hex_of(e.sender)}, who does not own it")
     return e.to
 
 
 def residue_claimed(market: VestedMarket, e: ResidueClaimed) -> VestedMarket:
     _require(
         market.residue_claimed == 0 and residue(market) == e.amount,
-        f"market {e.market_id}: residue {e.amount} was claimed, {residue(market)} follows from its payouts",
+        f"market {e.market_id}: residue {e.amount} was claimed, but its payouts leave {residue(market)}",
     )
     return replace(market, residue_claimed=e.amount)
 

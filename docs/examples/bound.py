@@ -52,4 +52,4 @@ envelope = {"x402Version": 1, "scheme": "exact", "network": "base", "payload": p
 paid = {"X-PAYMENT": base64.b64encode(json.dumps(envelope).encode()).decode()}
 receipt = http.post(f"{base}/trade", json=trade, headers=paid, timeout=60).json()["receipt"]
 
-print(market["question"], "if it wins as the book stands:", receipt["projectedPayoutUsd"], "USDC,", receipt["proofUrl"])
+print(market["question"], "payout if it wins now:", receipt["projectedPayoutUsd"], "USDC,", receipt["proofUrl"])

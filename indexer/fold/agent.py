@@ -162,7 +162,7 @@ class AgentFold:
         _require(
             log,
             market.status == AgentMarketStatus.OPEN and e.outcome < len(outcomes),
-            "a stake on a settled market or an unknown outcome",
+            "a stake was placed on a settled market or an unknown outcome",
         )
         got = Book.from_rows(market, outcomes).quote(e.outcome, e.amount)
         _require(log, (got.fee, got.shares) == (e.fee, e.shares), "a stake's fee or shares differ from the book's")
@@ -218,7 +218,7 @@ class AgentFold:
 
     def _resolved(self, log: LogRecord, e: ev.MarketResolved) -> None:
         market = self._close(log, e.market_id, AgentMarketStatus.RESOLVED)
-        _require(log, e.outcome < market.outcomes, f"outcome {e.outcome} won in a market of {market.outcomes}")
+        _require(log, e.outcome < market.outcomes, f"outcome {e.outcome} won in a market with {market.outcomes}")
         market.winner = e.outcome
         outcomes = self._outcomes[e.market_id]
         is_refund = Book.from_rows(market, outcomes).refunds(e.outcome)

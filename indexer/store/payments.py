@@ -80,7 +80,7 @@ async def warn_of_unpaid(connection: Connection, sources: Sources, logs: Sequenc
     if unpaid:
         metrics.UNPAID_STAKES.labels(sources.name).inc(len(unpaid))
         log.error(
-            "stakes name payments that the token did not log",
+            "found stakes whose payments the token did not log",
             action="index.unpaid_stakes",
             chain=sources.name,
             stakes=[str(each) for each in unpaid[:20]],

@@ -321,7 +321,7 @@ def _clamped(prior: Sequence[float], limits: WeightBounds) -> tuple[int, ...]:
     each, to the heaviest outcomes below their limit."""
     outcomes, total = len(prior), len(prior) * limits.average
     if not limits.minimum <= limits.average <= limits.maximum:
-        raise ValueError(f"an average of {limits.average} is not within {limits.minimum} and {limits.maximum}")
+        raise ValueError(f"an average of {limits.average} is not between {limits.minimum} and {limits.maximum}")
     low, high = 0.0, total / min(prior)  # at `high` each weight is at its maximum or at the total
     for _ in range(200):  # bisect for the scale at which the clamped weights add up: their sum grows with it
         scale = (low + high) / 2

@@ -58,7 +58,7 @@ def decide(facts: Facts, now: int) -> Settle | Wait:
     if not facts.is_open:
         return Wait("it is settled, but the settlement is not indexed yet")
     if now < facts.final_time + AFTER_BELL_SECONDS:
-        return Wait(f"{facts.final_time + AFTER_BELL_SECONDS - now} s left until a minute after its close")
+        return Wait(f"{facts.final_time + AFTER_BELL_SECONDS - now} s left until one minute after its close")
     match facts.status:
         case PreviewStatus.UP | PreviewStatus.DOWN | PreviewStatus.FLAT:
             word = "flat, so it is void" if facts.status is PreviewStatus.FLAT else facts.status.name

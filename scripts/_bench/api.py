@@ -64,7 +64,7 @@ def _memory(service: StockService, requests: int) -> Figure:
         _load(service.port, PATHS[step % len(PATHS)], requests // MEMORY_STEPS)
         samples.append(resident_mb(pid))
     grown = max(0.0, samples[-1] - max(samples[:3]))
-    return Figure(f"memory grown over {requests:,} requests, MB", grown, most=MEMORY_ALLOWED_MB)
+    return Figure(f"memory growth over {requests:,} requests, MB", grown, most=MEMORY_ALLOWED_MB)
 
 
 def _load(port: int, path: str, requests: int) -> LoadResult:

@@ -192,7 +192,7 @@ def deploy(sender: Any, project: Any, feed: PoolFeed) -> ContractInfo:
     made = sender.deploy(project.PoolFeed, tuple(config.values()))
     receipt = made.creation_metadata.receipt if made.creation_metadata else None
     if receipt is None:
-        raise RuntimeError(f"no receipt of the deployment of {made.address}")
+        raise RuntimeError(f"there is no receipt for the deployment of {made.address}")
     return ContractInfo(
         address=to_checksum_address(made.address),
         role=f"{feed.key} computed from its pools' history; it has no publisher and no owner",

@@ -207,7 +207,7 @@ class Sending:
             if int(receipt["status"], 16) != 1:
                 raise ScriptRefused(
                     f"the transaction to {step.what} reverted ({receipt['transactionHash']}). This deployment "
-                    f"cannot go on: move {journal.path} away and deploy again."
+                    f"cannot continue: move {journal.path} away and deploy again."
                 )
             if step.address is not None and len(self.session.ask("eth_getCode", step.address, "latest")) <= 2:
                 raise ScriptRefused(
@@ -238,7 +238,7 @@ class Sending:
         if self._count("latest") > nonce:
             raise ScriptRefused(
                 f"another transaction used nonce {nonce} of {self.session.address}, which was meant to {step.what}. "
-                f"This deployment cannot go on: move {journal.path} away and deploy again."
+                f"This deployment cannot continue: move {journal.path} away and deploy again."
             )
         if not stored or not self._resend(list(stored.values())[-1]):
             raw = self.session.signed(step.to, step.data, nonce)

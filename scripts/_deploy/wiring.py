@@ -108,7 +108,7 @@ class _Chain:
 def _equal(what: str, on_chain: Any, in_file: Any) -> Finding:
     if on_chain == in_file:
         return Finding(True, f"{what} is {in_file}")
-    return Finding(False, f"{what} is {on_chain}, the file says {in_file}")
+    return Finding(False, f"{what} is {on_chain}, but the file says {in_file}")
 
 
 def _code(provider: Any, project: Any, name: str, info: ContractInfo) -> Finding:
@@ -122,7 +122,7 @@ def _code(provider: Any, project: Any, name: str, info: ContractInfo) -> Finding
     pretended = {info.address: {"code": hex_of(bytes(code) + bytes(arguments))}}
     made = bytes(HexBytes(provider.make_request("eth_call", [{"to": info.address}, "latest", pretended])))
     same = made == bytes(HexBytes(provider.get_code(info.address)))
-    return Finding(same, f"the code of {name} {'is' if same else 'is not'} the build of these sources")
+    return Finding(same, f"the code of {name} {'matches' if same else 'does not match'} these sources")
 
 
 def _safe(provider: Any, bound: Any, deployment: Deployment) -> Iterator[Finding]:

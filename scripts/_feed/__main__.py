@@ -61,7 +61,7 @@ async def cost_of(options: argparse.Namespace) -> CostReport:
     if not 0 <= options.own_share < 100:
         raise CostUnknown(f"--own-share cannot be {options.own_share:g}%.", hint="Use at least 0 and less than 100.")
     if options.sigma is not None and not options.sigma > 0:
-        raise CostUnknown(f"--sigma cannot be {options.sigma:g}%.", hint="Use a positive percentage for a year.")
+        raise CostUnknown(f"--sigma cannot be {options.sigma:g}%.", hint="Use a positive yearly percentage.")
     async with ChainProvider([node_url(options.rpc, record.RPC_URLS)], chain_id=None, timeout_seconds=30.0) as rpc:
         client = ChainClient(rpc)
         deployment = _deployment(await client.eth.chain_id, options.deployments)

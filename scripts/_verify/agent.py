@@ -95,7 +95,7 @@ async def read_market(chain: PinnedChain, key: bytes) -> AgentMarket:
             market.stakes[event.stake_id] = one
             market.book, got = market.book.staked(event.outcome, event.amount)
             if (got.fee, got.shares) != (event.fee, event.shares) and not market.diverged:
-                market.diverged = f"stake {event.stake_id} got {event.shares} shares, the book gives {got.shares}"
+                market.diverged = f"stake {event.stake_id} got {event.shares} shares, but the book gives {got.shares}"
         elif isinstance(event, ev.RefundBooked):
             market.stakes[event.stake_id] = one
         elif isinstance(event, ev.MarketResolved | ev.MarketVoided):
@@ -340,7 +340,7 @@ async def find_stake(chain: PinnedChain, trade_id: str, tx: Any = None) -> Decod
         if one.event.bet_hash == sought:
             return one
     wallet = chain.contract("SettlementWallet").address
-    raise NotCheckable(f"No stake of {wallet} has the bet hash {trade_id} at block {chain.head.number}.")
+    raise NotCheckable(f"No stake by {wallet} has the bet hash {trade_id} at block {chain.head.number}.")
 
 
 async def check_stake(chain: PinnedChain, market: AgentMarket, stake: DecodedLog, findings: Findings) -> None:

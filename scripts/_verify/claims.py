@@ -144,7 +144,7 @@ def decimal_units(value: Any, decimals: int) -> int | None:
 
 
 def _comparison(stated: Any, actual: Any, equal: bool) -> str:
-    return str(actual) if equal else f"the document says {_truncated(stated)}, the chain says {_truncated(actual)}"
+    return str(actual) if equal else f"the document says {_truncated(stated)}, but the chain says {_truncated(actual)}"
 
 
 def _truncated(value: Any) -> str:

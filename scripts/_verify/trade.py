@@ -141,7 +141,7 @@ async def check_result_document(chain: PinnedChain, body: dict[str, Any], findin
         findings.same("payoutPerShareUsd", stated["payoutPerShareUsd"], None, rule)
     else:
         each = book.net_pool * 10**6 // shares  # down, like the document's
-        findings.money("payoutPerShareUsd", stated["payoutPerShareUsd"], each, "netPool / winning shares, down")
+        findings.money("payoutPerShareUsd", stated["payoutPerShareUsd"], each, "netPool / winning shares, rounded down")
 
 
 # ---------------------------------------------------------------- parts

@@ -103,7 +103,7 @@ def test_a_pool_feed_is_deployed_allowed_and_checked(pooled: Pooled, facts: Path
     done = _ape(ape_folder, "check_wiring", *where)
     assert f"open  {KEY} is not allowed for markets yet; run ape run allow_feed" in done.stdout, done.stdout
     assert "0 wrong, 1 open" in done.stdout
-    assert f"ok    the code of {pools.contract_name(KEY)} is the build of these sources" in done.stdout
+    assert f"ok    the code of {pools.contract_name(KEY)} matches these sources" in done.stdout
 
     done = _ape(ape_folder, "deploy_pools", *sending, "--pools", str(pooled.file))
     assert done.returncode == 0, done.stdout + done.stderr
@@ -237,7 +237,7 @@ ELSEWHERE = "0x5e7BB104d84c7CB9B682AaC2F3d509f5F406809A"
 @pytest.mark.thorough
 @pytest.mark.parametrize(
     ("made_by", "said"),
-    [(None, "but that factory's pool of these tokens and this fee is"), (ELSEWHERE, f"was created by {ELSEWHERE}")],
+    [(None, "but that factory's pool for these tokens and this fee is"), (ELSEWHERE, f"was created by {ELSEWHERE}")],
     ids=["a copy of a genuine pool", "a pool of a factory that is not listed"],
 )
 def test_a_pool_that_no_listed_factory_made_is_refused(

@@ -121,7 +121,7 @@ def test_check_wiring_compares_the_code_with_the_sources(
     finally:
         ask(stock_chain.url, "anvil_setCode", resolver, genuine)
     assert done.returncode == 1, done.stdout + done.stderr
-    assert "WRONG the code of RoundResolver is not the build of these sources" in done.stdout
+    assert "WRONG the code of RoundResolver does not match these sources" in done.stdout
     assert "1 wrong" in done.stdout
 
 

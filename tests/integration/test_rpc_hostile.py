@@ -107,7 +107,7 @@ async def test_when_all_rest_the_answer_is_immediate() -> None:
             with pytest.raises(RpcError):
                 await rpc.call("eth_blockNumber", [], str)
         asked, started = len(node.methods), time.monotonic()
-        with pytest.raises(RpcError, match=r"eth_blockNumber was not sent, since every RPC URL .* HTTP 500"):
+        with pytest.raises(RpcError, match=r"eth_blockNumber was not sent because every RPC URL .* HTTP 500"):
             await rpc.call("eth_blockNumber", [], str)
         assert time.monotonic() - started < 0.5, "it waited for the rest to end, which takes a second"
         assert len(node.methods) == asked

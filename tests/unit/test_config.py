@@ -50,8 +50,8 @@ def test_networks_choose_the_deployment_files(tmp_path: Path) -> None:
     ("env", "said"),
     [
         ({}, "DATABASE_URL is not set; expected a URL like postgresql://"),
-        ({"DATABASE_URL": "mysql://u:p@h/db"}, "DATABASE_URL is invalid: not a URL with a host that starts with"),
-        ({"DATABASE_URL": "postgresql:///db"}, "with a host"),
+        ({"DATABASE_URL": "mysql://u:p@h/db"}, "DATABASE_URL is invalid: not a URL that has a host and starts with"),
+        ({"DATABASE_URL": "postgresql:///db"}, "has a host"),
         (DATABASE | {"VPM_PORT": "eighty"}, "VPM_PORT is invalid"),
         (DATABASE | {"VPM_PORT": "65536"}, "expected a port from 0 to 65535"),
         (DATABASE | {"VPM_BASE_RPC_URLS": "ftp://x"}, "VPM_BASE_RPC_URLS"),

@@ -143,7 +143,7 @@ def _set(*path: Any, to: Any) -> Any:
         (_set("feeds", to=[FEED, POOL_FEED | {"key": "OTHER/market_cap"}]), f"feed address {ADDRESS} is listed twice"),
         (_set("feeds", to=[{"kind": "published", "key": "BNKR/market_cap"}]), "feeds[0].maxLagSeconds"),
         (_set("feeds", to=[FEED | {"kind": "observed"}]), "feeds[0]: input tag 'observed' found using 'kind'"),
-        (_set("feeds", to=[POOL_FEED | {"memorySeconds": 1_859}]), "(1859 s) is shorter than a window plus one step"),
+        (_set("feeds", to=[POOL_FEED | {"memorySeconds": 1_859}]), "(1859 s) is shorter than its window plus one step"),
         (_set("feeds", to=[POOL_FEED | {"maxAgeSeconds": 59}]), "(59 s) is not between 1 and 1440 steps of 60 s"),
         (_set("feeds", to=[POOL_FEED | {"maxAgeSeconds": 86_401}]), "(86401 s) is not between 1 and 1440 steps"),
         (_set("feeds", to=[POOL_FEED | {"supply": 10**11}]), "feeds[0].supply: not a positive whole number"),

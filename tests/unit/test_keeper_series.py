@@ -313,5 +313,5 @@ def test_a_rule_that_a_market_would_break_is_named() -> None:
     _, unlisted = decide(
         standing_plans([having(AIXBT)]), set(), NOW, replace(BOUNDS, min_weight=10**8, max_weight=10**7), PRIORS
     )
-    assert all("not within" in each.reason or "weight" in each.reason for each in unlisted)
+    assert all("not between" in each.reason or "weight" in each.reason for each in unlisted)
     assert unlisted

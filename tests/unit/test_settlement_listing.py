@@ -67,7 +67,7 @@ def test_an_early_market_is_measured_for_a_million_steps_at_most() -> None:
     feed = replace(POOL_FEED, step=10)
     most = EARLY.closes_at + MARGIN + feed.memory + MAX_CROSSING_STEPS * 10
     listing_terms(replace(EARLY, ends_at=most), feed, BOUNDS, NOW)
-    assert "the most allowed is 1048576 grid steps" in refused(replace(EARLY, ends_at=most + 1), feed)
+    assert "the maximum is 1048576 grid steps" in refused(replace(EARLY, ends_at=most + 1), feed)
 
 
 @pytest.mark.parametrize("spec", [THRESHOLD, RANGE, DIRECTION])
@@ -90,7 +90,7 @@ def test_an_early_market_counts_for_as_long_as_it_took_stakes() -> None:
     counted = EARLY.ends_at - (EARLY.closes_at + MARGIN + POOL_FEED.memory)
     halves = replace(EARLY, ends_at=EARLY.ends_at - (counted - 10 * HOUR))
     listing_terms(halves, POOL_FEED, BOUNDS, NOW)
-    assert f"the most allowed is {10 * HOUR - 1} s" in refused(replace(halves, ends_at=halves.ends_at - 1))
+    assert f"the maximum is {10 * HOUR - 1} s" in refused(replace(halves, ends_at=halves.ends_at - 1))
 
 
 TIMES = st.integers(0, 2 * HOUR)

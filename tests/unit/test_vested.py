@@ -122,7 +122,7 @@ SEEDS = (Entered(1, 1 << 32, OPENER, UP, 10, 0), Entered(1, 1 << 32 | 1, OPENER,
             ),
             "it is due",
         ),
-        ((PositionTransferred(1 << 32, X, B),), f"not 0x{X.hex()}'s to transfer"),
+        ((PositionTransferred(1 << 32, X, B),), f"was transferred by 0x{X.hex()}, who does not own it"),
         ((ResidueClaimed(1, 1),), "residue 1 was claimed"),
     ],
 )

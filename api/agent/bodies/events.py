@@ -29,8 +29,8 @@ class AgentEvent(Body):
         int,
         Meta(
             ge=0,
-            description="Its number among the wallet's events. `webhook.verify` and `test`, which go to one endpoint "
-            "only, repeat the number of the wallet's newest event, or 0 if there is none.",
+            description="The event's number among the wallet's events. `webhook.verify` and `test` go to one endpoint "
+            "only and repeat the number of the wallet's newest event, or 0 if it has none.",
         ),
     ]
     type: EventType

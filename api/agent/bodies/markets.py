@@ -162,7 +162,9 @@ class AgentMarketRef(MarketFacts, kw_only=True):
     result: Ended | None
     opens_at: Annotated[
         str | None,
-        Meta(description="When betting begins, if the market is `closed` because it has not begun; otherwise null."),
+        Meta(
+            description="When betting begins, if the market is `closed` because betting has not begun; otherwise null."
+        ),
     ]
 
 

@@ -65,7 +65,7 @@ class Freshness(Body):
 
     block: Annotated[int, Described(ge=0)]
     block_at: str
-    lag_blocks: Annotated[int, Described(ge=0, description="The number of blocks by which the index is behind.")]
+    lag_blocks: Annotated[int, Described(ge=0, description="How many blocks the index is behind.")]
 
 
 class ChainMeta(Meta):

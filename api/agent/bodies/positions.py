@@ -64,7 +64,7 @@ class PositionsBody(ChainAnswer):
     count: int
     summary: PositionSummary
     positions: list[AgentPosition]
-    next_cursor: Annotated[str | None, Meta(description="The cursor of older positions; null on the last page.")]
+    next_cursor: Annotated[str | None, Meta(description="The cursor for older positions; null on the last page.")]
 
 
 def position(market: ListedMarket, stake: Stake, links: Links) -> AgentPosition:

@@ -89,7 +89,7 @@ class NoticeHub:
             try:
                 place.enter_context(self._limiter.place(caller))
             except LimiterFull as none:
-                own = f"An address may have {MAX_PER_CALLER} open streams, and its network a third of all."
+                own = f"An address may have {MAX_PER_CALLER} open streams, and its network a third of all streams."
                 message = own if none.own else "The service has reached its limit of open streams."
                 raise problem("rate_limited", message, retry_after=5) from None
             changed = asyncio.Event()

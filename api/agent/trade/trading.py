@@ -40,8 +40,8 @@ from core.signatures import signer_of
 
 log = get_logger(__name__)
 
-ANSWERS = Counter("vpm_agent_trade_answers", "Responses of POST /trade, by result or error code", ("answer",))
-UNKNOWN = Counter("vpm_agent_trades_unknown", "Responses to submitted trades whose outcome was not recorded yet")
+ANSWERS = Counter("vpm_agent_trade_answers", "Responses to POST /trade, by result or error code", ("answer",))
+UNKNOWN = Counter("vpm_agent_trades_unknown", "Responses to submitted trades whose outcome had not been recorded yet")
 
 RESULT_WAIT_SECONDS = 10.0
 SAME_KEY_WAIT_SECONDS = 4.0

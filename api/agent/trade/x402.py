@@ -159,7 +159,7 @@ def decode(header: str, contracts: AgentContracts) -> Authorization:
         raw = base64.b64decode(header.strip(), validate=True)
         envelope = orjson.loads(raw)
     except (binascii.Error, ValueError):
-        raise PaymentRejected("The payment is not the base64 of a JSON envelope.") from None
+        raise PaymentRejected("The payment is not a base64-encoded JSON envelope.") from None
     try:
         reject_duplicate_fields(raw)
     except Problem as twice:

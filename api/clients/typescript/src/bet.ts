@@ -168,7 +168,7 @@ async function ticketOf(
   const outcome = (market.outcomes ?? []).findIndex((each) => each.key === side);
   if (outcome < 0) throw new Untrusted(`The service names the side "${side}", which market ${market.id} does not have.`);
   if (marketKey(market.id) !== market.settlement.marketKey.toLowerCase()) {
-    throw new Untrusted(`The contract's key of market ${market.id} is not the hash of its id.`);
+    throw new Untrusted(`The contract's key for market ${market.id} is not the hash of its id.`);
   }
   const contract = getAddress(market.settlement.contract);
   if (terms.contract !== undefined && getAddress(terms.contract) !== contract) {

@@ -137,7 +137,7 @@ export interface AgentEscapeKit {
 `corrects`. */
 export interface AgentEvent {
   eventId: string;
-  /** Its number among the wallet's events. `webhook.verify` and `test`, which go to one endpoint only, repeat the number of the wallet's newest event, or 0 if there is none. */
+  /** The event's number among the wallet's events. `webhook.verify` and `test` go to one endpoint only and repeat the number of the wallet's newest event, or 0 if it has none. */
   seq: number;
   type: Known<"bet.placed" | "bet.settlement_submitted" | "market.resolved" | "payout.failed" | "payout.paid" | "payout.submitted" | "position.lost" | "position.won" | "test" | "webhook.delivery_failed" | "webhook.verify">;
   createdAt: string;
@@ -152,7 +152,7 @@ export interface AgentEvent {
 export interface AgentFreshness {
   block: number;
   blockAt: string;
-  /** The number of blocks by which the index is behind. */
+  /** How many blocks the index is behind. */
   lagBlocks: number;
 }
 
@@ -261,7 +261,7 @@ export interface AgentMarketRef extends AgentMarketFacts {
   /** null after the end, when there is a `result`. */
   odds: AgentOdds | null;
   result: AgentEnded | null;
-  /** When betting begins, if the market is `closed` because it has not begun; otherwise null. */
+  /** When betting begins, if the market is `closed` because betting has not begun; otherwise null. */
   opensAt: string | null;
 }
 
@@ -377,7 +377,7 @@ export interface AgentPositionsAnswer {
   count: number;
   summary: AgentPositionSummary;
   positions: Array<AgentPosition>;
-  /** The cursor of older positions; null on the last page. */
+  /** The cursor for older positions; null on the last page. */
   nextCursor: string | null;
 }
 

@@ -86,7 +86,7 @@ async function checked(wallet: Wallet, digest: Hex, given: Hex): Promise<Hex> {
 
 function integer(der: Uint8Array): [bigint, Uint8Array] {
   const length = der[1];
-  if (der[0] !== 2 || length === undefined) throw new Error("The signature is not in DER.");
+  if (der[0] !== 2 || length === undefined) throw new Error("The signature is not DER-encoded.");
   const bytes = der.subarray(2, 2 + length);
   return [BigInt(`0x${[...bytes].map((byte) => byte.toString(16).padStart(2, "0")).join("")}`), der.subarray(2 + length)];
 }

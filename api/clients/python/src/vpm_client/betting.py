@@ -205,7 +205,7 @@ def prepare(
         if taken not in keys:
             raise Untrusted(f"The service names the side {taken!r}, which market {listed.id} does not have.")
         if "0x" + typed_data.market_key(listed.id).hex() != listed.settlement.market_key.lower():
-            raise Untrusted(f"The contract's key of market {listed.id} is not the hash of its id.")
+            raise Untrusted(f"The contract's key for market {listed.id} is not the hash of its id.")
         contract = listed.settlement.contract
         if settings.contract is not None and contract.lower() != settings.contract.lower():
             raise Untrusted(f"The service settles through {contract}, but you require {settings.contract}.")

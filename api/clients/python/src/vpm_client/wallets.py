@@ -120,5 +120,5 @@ def _of_der(der: bytes, digest: bytes, address: str) -> bytes:
 
 def _integer(der: bytes) -> tuple[int, bytes]:
     if len(der) < 2 or der[0] != 2:
-        raise ValueError("The signature is not in DER.")
+        raise ValueError("The signature is not DER-encoded.")
     return int.from_bytes(der[2 : 2 + der[1]]), der[2 + der[1] :]

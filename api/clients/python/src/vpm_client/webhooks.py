@@ -37,7 +37,7 @@ class WebhookVerifier:
         clock: Callable[[], float] = time.time,
     ) -> None:
         if (secret is None) == (attester is None):
-            raise ValueError("Pass either the secret of a webhook or the attester of callbacks.")
+            raise ValueError("Pass either a webhook's secret or the attester that signs callbacks.")
         self._secret = secret
         self._attester = attester
         self._window = window_seconds
