@@ -132,12 +132,14 @@ class ChainFeed:
             await self._pause()
 
     async def _pause(self) -> None:
-        """Wait until the next poll is due: after `poll_seconds`, or later if the lanes are idle by then."""
+        """Wait until the next poll is due: after `poll_seconds`, or later if the lanes are idle by then. Lanes sign
+        nothing after a failed poll until one succeeds, so that one is due soon."""
         while not self._poll_requested.is_set():
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self.poll_seconds):
                     await self._poll_requested.wait()
-            if not self.is_idle() or time.monotonic() - self._polled_at >= self.idle_seconds:
+            is_idle = self.is_idle() and self.problem is None
+            if not is_idle or time.monotonic() - self._polled_at >= self.idle_seconds:
                 return
 
     async def poll_once(self) -> None:

@@ -13,10 +13,11 @@ from msgspec.structs import replace as replace_struct
 
 from core.chain import Block, ChainClient, RpcError, RpcErrorKind
 from core.outbox import IntentState
+from core.service.cancelling import cancel_and_wait
 from relayer.feed import BEHIND_SECONDS, ChainFeed
 from tests.conftest import Anvil, StartAnvil
 from tests.support.relayer_rig import Rig, rig
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, until
 
 __all__ = ["rig"]
 
@@ -165,6 +166,31 @@ async def test_a_failed_fee_request_is_no_reorg(rig: Rig, monkeypatch: pytest.Mo
     await feed.poll_once()
     assert failed
     assert feed.reorgs == 0
+
+
+async def test_an_idle_feed_that_failed_polls_again_soon(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Until a poll succeeds, lanes sign nothing and the API refuses bets."""
+    feed = ChainFeed(rig.client, "test", rig.chain_id, 64, poll_seconds=0.1, is_idle=lambda: True)
+    head_of, fails = rig.client.head, True
+
+    async def failing(**how: Any) -> Block:
+        if fails:
+            raise RpcError(RpcErrorKind.TIMEOUT, "no answer")
+        return await head_of(**how)
+
+    monkeypatch.setattr(rig.client, "head", failing)
+    running = asyncio.create_task(feed.run())
+    try:
+
+        async def failed() -> bool:
+            return feed.problem is not None
+
+        await until(failed, "a failed poll")
+        fails = False
+        assert await feed.wait(0, 3.0)
+        assert feed.problem is None
+    finally:
+        await cancel_and_wait(running)
 
 
 async def test_a_block_requested_before_its_head_arrived_is_no_reorg(rig: Rig) -> None:
