@@ -6,19 +6,20 @@ import asyncio
 import contextlib
 import secrets
 from dataclasses import replace
+from functools import partial
 
 import psycopg
 import pytest
 
 from core.hexadecimal import bytes_of
-from core.outbox import IntentState
+from core.outbox import IntentState, LaneStatus
 from relayer.leases import LeaseLost
 from relayer.policy import WALLET_REVERTS_ALLOWED
 from relayer.queued import LaneQueries
 from relayer.sending import LaneSender
 from relayer.signing import LocalSigner
 from relayer.store import LaneStore
-from relayer.transactions import LaneTransactions
+from relayer.transactions import IntentRefusal, LaneTransactions, NonceTaker
 from tests.support.prometheus import measured
 from tests.support.relayer_rig import QUICK, Rig, chain, rig
 from tests.waiting import PATIENCE, until
@@ -227,6 +228,45 @@ async def test_a_former_holder_can_write_and_send_nothing(rig: Rig) -> None:
         (done,) = await rig.mined(asked)
     assert done.nonce == 0
     assert await rig.rows("SELECT count(*) FROM outbox_transaction") == [(1,)]
+
+
+@pytest.mark.parametrize("is_taken", [True, False])
+async def test_a_write_that_waits_for_the_lanes_row_checks_the_lease_afterwards(rig: Rig, is_taken: bool) -> None:
+    """While a write waits for the lane's row, another process takes the lane, or its own renews the lease."""
+    store = await rig.dead_holder(await rig.new_signer(), next_nonce=0)
+    await rig.ask_for(rig.transfer())
+    (transaction,) = await store.sign(await rig.prepared(store))
+    await rig.ask_for(rig.transfer())
+    (queued,) = await rig.prepared(store)
+    rival = NonceTaker(bytes(32), 1, bytes(32))
+    change = b"epoch = 2" if is_taken else b"lease_until = lease_until + interval '1 s'"
+    rows = b"SELECT i.state, l.next_nonce, l.status FROM outbox_intent i, outbox_lane l ORDER BY i.id"
+
+    async def waits() -> bool:
+        async with rig.pool.connection() as connection:
+            query = (
+                b"SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+            )
+            return bool(await connection.fetch_value(query))
+
+    async with rig.pool.connection() as other:
+        before = await other.fetch_all(rows)
+        for write in (
+            partial(store.refuse, [IntentRefusal(queued.candidate, "code", "reason")]),
+            partial(store.mark_sent, [transaction]),
+            partial(store.requeue, [replace(transaction, rival=rival)]),
+            partial(store.set_next_nonce, 7),
+            partial(store.report, LaneStatus.FULL, "", 1),
+        ):
+            async with other.transaction():
+                await other.execute(b"UPDATE outbox_lane SET " + change)
+                writing = asyncio.ensure_future(write())
+                await until(waits, "the write to wait for the lane's row")
+            with pytest.raises(LeaseLost) if is_taken else contextlib.nullcontext():
+                await writing
+            await other.execute(b"UPDATE outbox_lane SET epoch = 1")
+        after = await other.fetch_all(rows)
+    assert after == (before if is_taken else [("queued", 7, "full"), ("failed", 7, "full")])
 
 
 async def test_a_holder_that_hangs_in_a_transaction_loses_its_lane(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
