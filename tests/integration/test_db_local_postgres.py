@@ -149,7 +149,7 @@ def test_a_second_server_on_the_same_data_is_refused_by_name(state: Path) -> Non
     server = _prepare(state)
     running = start_postgres(server, state / "log")
     try:
-        with pytest.raises(ProcessError, match="already runs on") as e:
+        with pytest.raises(ProcessError, match="already running on") as e:
             start_postgres(_prepare(state), state / "log2")
         assert "another state folder" in e.value.hint
     finally:

@@ -203,7 +203,7 @@ async def test_a_relayer_killed_while_sending(service: StockService, door: Door,
     service.kill("relayer")
     response, answer = await door.post("/api/relay/enter", body)
     assert (response.status, answer["error"]) == (502, "relay_failed"), answer
-    assert "may have landed" in answer["message"]
+    assert "may have been placed" in answer["message"]
     assert answer["escapeKit"]["to"] == chain.contracts.settler.address
     await asyncio.to_thread(service.start, "relayer")
 
