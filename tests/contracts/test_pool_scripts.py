@@ -153,8 +153,8 @@ def test_a_pool_feed_is_deployed_allowed_and_checked(pooled: Pooled, facts: Path
     feed["pools"][0]["referenceLiquidity"] = "1"
     file.write_text(json.dumps(wrong))
     done = _ape(ape_folder, "check_wiring", *where)
-    assert f"WRONG {KEY} supply is {source.supply}, the file says {source.supply + 1}" in done.stdout
-    assert f"WRONG {KEY} window (s) is 120, the file says 119" in done.stdout
+    assert f"WRONG {KEY} supply is {source.supply}, but the file says {source.supply + 1}" in done.stdout
+    assert f"WRONG {KEY} window (s) is 120, but the file says 119" in done.stdout
     assert f"WRONG {KEY} pools and reference liquidity is" in done.stdout
     assert "3 wrong" in done.stdout
 

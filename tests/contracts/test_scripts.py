@@ -102,8 +102,8 @@ def test_check_wiring_confirms_a_deployment_and_names_what_differs(
     file = str(facts / "damaged" / "stock.json")
     done = _ape(ape_folder, "check_wiring", "--network", stock_chain.url, "--deployment", file)
     assert done.returncode == 1
-    assert "WRONG MarketLister kappa is 10, the file says 31" in done.stdout
-    assert "WRONG Safe threshold is 2, the file says 3" in done.stdout
+    assert "WRONG MarketLister kappa is 10, but the file says 31" in done.stdout
+    assert "WRONG Safe threshold is 2, but the file says 3" in done.stdout
     assert "2 wrong" in done.stdout
 
 
@@ -142,7 +142,7 @@ def test_check_wiring_refuses_a_safe_of_one_signature_or_of_other_code(
     finally:
         ask(url, "evm_revert", node)
     assert done.returncode == 1, done.stdout + done.stderr
-    assert f"WRONG Safe singleton (SafeL2 1.4.1) is {other}, the file says {safe.SINGLETON}" in done.stdout
+    assert f"WRONG Safe singleton (SafeL2 1.4.1) is {other}, but the file says {safe.SINGLETON}" in done.stdout
     assert "WRONG 1 owners of the Safe must sign; the minimum is 2" in done.stdout
 
 
@@ -289,7 +289,7 @@ def test_a_power_that_was_kept_is_found(base_chain: RunningChain, facts: Path, a
     assert done.returncode == 1, done.stdout + done.stderr
     assert f"WRONG no one else may settle payments, except {deployer}" in done.stdout
     assert f"WRONG no one else may list agent markets, except {deployer}" in done.stdout
-    assert f"WRONG {source.key} memory (s) is 61, the file says 60" in done.stdout
+    assert f"WRONG {source.key} memory (s) is 61, but the file says 60" in done.stdout
     assert f"WRONG the ownership of Pauser is offered to {deployer}" in done.stdout
     assert "4 wrong" in done.stdout
 
@@ -322,9 +322,9 @@ def test_a_feed_that_was_kept_is_found_on_the_stock_chain(
     assert done.returncode == 1, done.stdout + done.stderr
     for said in (
         f"no other feed is allowed, except {kept}",
-        f"{one.ticker} ticker at the lister is OTHER, the file says {one.ticker}",
-        f"{one.ticker} maximum strike age (s) is {ages[0]}, the file says {ages[0] - 1}",
-        f"{one.ticker} maximum final age (s) is {ages[1]}, the file says {ages[1] + 2}",
+        f"{one.ticker} ticker at the lister is OTHER, but the file says {one.ticker}",
+        f"{one.ticker} maximum strike age (s) is {ages[0]}, but the file says {ages[0] - 1}",
+        f"{one.ticker} maximum final age (s) is {ages[1]}, but the file says {ages[1] + 2}",
         f"{module} may act for the Safe",
     ):
         assert f"WRONG {said}" in done.stdout
