@@ -179,7 +179,7 @@ class KeeperService:
                 async with self._keeper.pool.connection() as connection:
                     return await ask(connection)
             except (psycopg.Error, TimeoutError) as error:
-                log.warning("database unavailable for job requests; retrying", action="keeper.requests_wait", why=error)
+                log.warning("failed to read job requests; retrying", action="keeper.requests_wait", why=error)
                 await asyncio.sleep(DATABASE_RETRY_SECONDS)
 
     async def health(self) -> tuple[bool, str]:

@@ -42,7 +42,7 @@ changes until betting ends. projectedPayoutUsd is what a bet would be paid if it
 right bet never gets less than its stake less the fee; a wrong one loses its whole stake. Read `warnings`.
 
 Times are UTC. Betting ends at deadlineAt, to the second, before anything that decides is measured. A market's summary
-says which readings decide; from settlesAfter on it can be settled.
+says which readings decide; from settlesAfter on, it can be settled.
 
 Paying: trade costs its sizeUsd. Called without a payment it moves nothing and returns x402's PaymentRequired
 (version 2). Sign it, then call again with the same arguments and the payment in _meta["x402/payment"]; a client with

@@ -35,9 +35,9 @@ no sign-up, no gas. Winners split the pool less fees and are paid automatically.
 
 A market's `status` is `open`, `closed` (takes no bets: betting has ended or not begun, and it is not settled),
 `resolved` or `void` (stakes are refunded in full). `deadlineAt` is the second in which betting ends, before anything
-that decides the market is measured: the contract accepts no bet in it. `startAt` (up or down only) and `endsAt` are
-the moments that decide; from `settlesAfter` on the market can be settled. Amounts are exact USD with at most 6
-decimals; feed values of a token may have 8. Errors carry `error`, `message`, `hint`, `docsUrl`, `retriable` and
+that decides the market is measured: the contract accepts no bet in that second. `startAt` (up or down only) and
+`endsAt` are the moments that decide; from `settlesAfter` on, the market can be settled. Amounts are exact USD with at
+most 6 decimals; feed values of a token may have 8. Errors carry `error`, `message`, `hint`, `docsUrl`, `retriable` and
 `requestId`; a 400 also has `issues`. `retriable` is true for `rate_limited`, `internal_error` and `platform_paused`,
 and for every error with `final: false`. The codes `deposit_above_max`, `deposit_unconfirmed`, `deposit_mismatch` and
 `deposit_tx_reused` are reserved and never sent; `payment_required` names the 402 in logs. Unknown query parameters are
@@ -146,8 +146,8 @@ addresses; redirects are not followed.
 Each delivery has `Service-Event-Id`, `Service-Timestamp` (Unix seconds) and `Service-Signature: v1=<hex>`, the
 HMAC-SHA256 of `<Service-Event-Id>.<Service-Timestamp>.<raw body>` with `secret` as key; refuse deliveries older than 5
 minutes. Any 2xx within 8 s accepts a delivery. Otherwise it is retried nine times over 24 hours, and later events
-wait. Then the service gives it up and reports `webhook.delivery_failed` on the other channels; after 3 days of
-failures alone the webhook is `disabled`. Events that were not delivered are in `/events/replay`."""
+wait. Then the service gives up on it and reports `webhook.delivery_failed` on the other channels; after 3 days of
+nothing but failures, the webhook is `disabled`. Events that were not delivered are in `/events/replay`."""
 
 TEST = """\
 Sends a `test` event to this webhook, once; `note` says why it was not sent or not accepted. Waiting deliveries are

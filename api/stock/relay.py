@@ -209,7 +209,7 @@ class RelaySubmission(Submission[RelayBody]):
             call = self._relayed.signed.call if self._relayed.is_signed else None
             return await read_facts(self._client, self._contracts, self._relayed.bet, call, self._request_seconds)
         except RpcError as error:
-            log.warning("RPC unavailable for the relay", action="relay.no_chain", why=error)
+            log.warning("failed to reach the stock chain for a bet", action="relay.no_chain", why=error)
             raise checks.relayer_unavailable() from None
 
     def _halt_reason(self) -> str | None:

@@ -71,7 +71,7 @@ contract signer, signature, used, balance, simulation. Then the call is sent, an
 receipt: `confirmed`, `reverted`, or `pending` with the hash.
 
 A signature places one bet, once. Send the same body again after `pending`, `busy`, `relay_failed` or no response: it
-returns the first transaction and never bets twice. After a bet was reported as `confirmed`, the same body is
+returns the first transaction and never bets twice. After a bet has been reported as `confirmed`, the same body is
 `already_used`, with `receipt: "confirmed"`, the hash and the position: the bet is placed, and there is nothing more to
 send. Another signature with the same nonce, for another time window, is the same bet and gets the same response.
 

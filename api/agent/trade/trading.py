@@ -211,7 +211,7 @@ class TradeSubmission(Submission[web.StreamResponse]):
                 raise trade_refusals.unavailable("Base cannot be reached")
             yield self._service.client
         except RpcError as error:
-            log.warning("RPC unavailable for a trade", action="agent.no_chain", why=error)
+            log.warning("failed to reach Base for a trade", action="agent.no_chain", why=error)
             raise trade_refusals.unavailable("Base cannot be reached") from None
 
     async def _signature_fault(self, payment: Authorization, order: Order, facts: PaymentFacts) -> str | None:
