@@ -251,7 +251,7 @@ async def test_the_order_of_the_checks(buyer: Buyer, service: AgentService) -> N
         body = {name: value for name, value in {**body, **fix}.items() if value is not None}
         response, answer = await buyer.post(body, headers=bad_payment)
         assert (response.status, answer.get("error") if status != 402 else None) == (status, code), (body, answer)
-    assert "base64 of a JSON envelope" in answer["error"]  # the payment is looked at then, and the balance last
+    assert "base64-encoded JSON envelope" in answer["error"]  # the payment is looked at then, and the balance last
     envelope = sign(answer["accepts"][0], POOR, now=service.chain.now)
     response, answer = await buyer.post(body, headers=header(envelope))
     assert (response.status, answer["error"]) == (422, "insufficient_balance"), answer

@@ -220,7 +220,7 @@ async def test_a_former_holder_can_write_and_send_nothing(rig: Rig) -> None:
     prepared = await rig.prepared(stale)
     async with rig.relayer(rig.spec(signer)):
         for _ in range(2):  # its own lease has run out; then another holds the lane
-            with pytest.raises(LeaseLost, match="no longer ours"):
+            with pytest.raises(LeaseLost, match="no longer held by this process"):
                 await stale.sign(prepared)
             await rig.in_pool(signer, 1)
         with pytest.raises(LeaseLost, match="ran out"):
