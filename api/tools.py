@@ -227,8 +227,8 @@ class RestTools:
         return self._tools[name]
 
     def describe(self, **outputs: Schema) -> list[Json]:
-        """Return the descriptions of all tools. `outputs`: the output schemas that replace those of operations, by
-        tool."""
+        """Return the descriptions of all tools. `outputs` maps tool names to schemas that override the operations'
+        output schemas."""
         return [tool.describe(outputs.get(name)) for name, tool in self._tools.items()]
 
     async def answer(self, call: ToolCall, headers: Sequence[tuple[str, str]] = ()) -> web.Response | ToolResult:
@@ -385,7 +385,7 @@ def subrequest(
 
 
 class _Routed(web.Request):
-    """A request whose path parameters are given instead of matched by a router."""
+    """A request whose path parameters are set directly rather than matched by a router."""
 
     @property
     def match_info(self) -> web.UrlMappingMatchInfo:

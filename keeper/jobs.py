@@ -204,7 +204,7 @@ class Runner:
                     (report.job, report.started_at, report.finished_at, report.ok, acted, period, Jsonb(report.body())),
                 )
         except (psycopg.Error, TimeoutError) as error:
-            log.warning("failed to store a job's run", action="keeper.run_not_written", job=report.job, why=error)
+            log.warning("failed to store a job run", action="keeper.run_not_written", job=report.job, why=error)
 
 
 async def wait_for_hashes(report: RunReport, watch: IntentWatch, seconds: float) -> None:

@@ -95,9 +95,9 @@ class Bounds:
 def agree(samples: Sequence[Sample], refusals: Sequence[SampleRefused], bounds: Bounds) -> Sample:
     """Combine samples into one value. If two or more sources are configured, two must agree.
 
-    Return the newer sample of the closest pair, or the lower one if both have the same time. The sample keeps its own
-    time: with the older sample's time, a current value would be backdated, and the feed would be updated only as often
-    as its slowest source.
+    Return the newer sample of the closest pair, or the lower one if both have the same time. The result keeps that
+    sample's own time. The older time would backdate a current value, and the feed would be updated only as often as its
+    slowest source.
     """
     configured = len(samples) + len(refusals)
     sane = [each for each in samples if bounds.lowest <= each.value <= bounds.highest]

@@ -197,9 +197,9 @@ class ChainFeed:
         shares with the known blocks, or -1 if that number is not known. Return None if the head cannot be connected: a
         block in between is missing or belongs to another fork.
 
-        After a long gap, or while the lanes are idle, the blocks in between are not read. Instead, the two highest
-        known blocks must still be canonical: the nodes behind one URL may disagree during a reorg, but not twice in a
-        row.
+        After a long gap, or while the lanes are idle, the blocks in between are not read. Instead, check that the two
+        highest known blocks are still canonical. During a reorg the nodes behind one URL may disagree about one block,
+        but not about two in a row.
         """
         known = sorted(self._hashes)[-2:]
         top = max(known, default=head.number - 1)

@@ -179,8 +179,8 @@ class NonceRepair:
         return counts.pop() if len(counts) == 1 else None
 
     async def _is_confirmed(self, latest: int) -> bool:
-        """Return whether this count is certain: the transaction before it was found, or all nodes have agreed for
-        `believe_after_seconds`."""
+        """Return whether this count is certain: either we found the transaction with the preceding nonce, or all nodes
+        have agreed for `believe_after_seconds`."""
         now = asyncio.get_running_loop().time()
         if self._mismatch_since is None:
             self._mismatch_since = now

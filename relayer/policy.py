@@ -135,7 +135,7 @@ class Admission(Enum):
 @dataclass(slots=True)
 class PayerBook:
     """The records by which the payers of one batch are judged. `burnt_wei` is what contract wallets' reverts have cost
-    this lane within the hour, and `allowance_wei` is its limit. `unmined_wei` is what their transactions in flight may
+    this lane in the past hour, and `allowance_wei` is its limit. `unmined_wei` is what their transactions in flight may
     cost."""
 
     wallets: dict[bytes, PayerRecord]

@@ -223,7 +223,7 @@ async def count_recent_returns(connection: Connection, key: BetKey) -> int:
 
 
 async def mark_confirmation_sent(connection: Connection, key: BetKey) -> None:
-    """Record that the sender received the confirmation: from now on the signature counts as used."""
+    """Record that the confirmation reached the client that sent the bet. From now on the signature counts as used."""
     await connection.execute(
         "UPDATE relay_bet SET confirmation_sent_at = coalesce(confirmation_sent_at, now()) "
         "WHERE chain_id = %(chain_id)s AND signer = %(signer)s AND nonce = %(nonce)s",

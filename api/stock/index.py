@@ -45,8 +45,8 @@ HELD = select(
 async def read_snapshot(
     chain_id: int, archive: Archive[int, ListedMarket], connection: AsyncConnection, previous: MarketsSnapshot | None
 ) -> MarketsSnapshot | None:
-    """Return the present state, or None before the first block. Only markets that changed since `previous` are read,
-    and those that may have changed are removed from `archive`. Call this within one snapshot."""
+    """Return the current state, or None before the first block. Only markets that changed since `previous` are read;
+    they are also removed from `archive`, since it may hold old rows of them. Call this within one snapshot."""
     row = await read_cursor(connection, chain_id, stock_venue.c.entries_paused, stock_venue.c.fees_swept)
     if row is None:
         return None

@@ -83,7 +83,7 @@ class Connection(AsyncConnection[TupleRow]):
     def _give_up(self, seconds: float) -> None:
         """Shut the socket down, so that psycopg ends the wait with a lost connection."""
         log.warning(
-            "PostgreSQL does not respond; closing the connection",
+            "PostgreSQL is not responding; closing the connection",
             action="database.silent",
             application=self.info.get_parameters().get("application_name"),
             seconds=seconds,

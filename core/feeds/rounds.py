@@ -243,7 +243,7 @@ class FeedReader:
         return await in_effect_at(await self._head(), time, self.round)
 
     async def prove(self, proposed: int, time: int) -> Round | None:
-        """Return the round with the id `proposed` if it is the one in effect at a time, else None."""
+        """Return the round with the id `proposed` if it was in effect at `time`, else None."""
         return await prove_in_effect_at(await self._head(), proposed, time, self.round)
 
     async def round(self, round_id: int) -> Round | None:

@@ -43,8 +43,8 @@ PATIENCE: Final = SLOTS // 4
 
 @dataclass(frozen=True, slots=True)
 class LikelyResult:
-    """The likely result of a bet: the accepted part, the payout after the fee if the bet wins, and the share of cases,
-    in thousandths, in which its side must win to break even. The share is None if nothing is accepted."""
+    """The likely result of a bet: the accepted part, the payout after the fee if the bet wins, and the break-even
+    probability in thousandths. The probability is None if nothing is accepted."""
 
     accepted: int
     payout: int

@@ -295,9 +295,8 @@ class StockFold:
         return writes
 
     def affected_rows(self) -> AffectedRows:
-        """Return what may have changed the sums since the last write: markets with logs other than entries, all
-        positions of listed or closed markets and of matched vintages, and each entered, paid or transferred position.
-        """
+        """Return the rows that may affect the sums: markets with logs other than entries, all positions of listed or
+        closed markets and of matched vintages, and each position that was opened, paid or transferred."""
         matched = [key for key in self._touched_vintages if self._vintages[key].accepted_up is not None]
         return AffectedRows(
             ids=list(self._touched_positions),

@@ -69,9 +69,9 @@ async def _conclude(run: JobRun, key: str, supported: int, required: int) -> Non
         return
     why = f"its pools support {supported} of the required {required} units"
     if enough:
-        log.info(f"resumed listing on {key}: {why}", action="keeper.cap_is_back", feed=key)
+        log.info(f"resumed listing on feed {key}: {why}", action="keeper.cap_is_back", feed=key)
     else:
-        log.warning(f"stopped listing on {key}: {why}", action="keeper.cap_fell", feed=key)
+        log.warning(f"stopped listing on feed {key}: {why}", action="keeper.cap_fell", feed=key)
 
 
 async def supports_its_cap(run: JobRun, key: str) -> bool:

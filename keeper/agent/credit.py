@@ -304,8 +304,8 @@ def _target(payment: ArrivedPayment) -> str:
 async def _direct_payments(
     run: JobRun, settlement: bytes, token: bytes, backlog: Backlog, *, whole: bool
 ) -> list[tuple[ArrivedPayment, SignedBet | None]]:
-    """Return the payments in final blocks that have no stake, each with the bet on record for it. An old payment counts
-    only if its amount is the intended one: strangers can make any number of payments with other amounts, and those
+    """Return the payments without a stake in final blocks, each with its bet on record. An old payment counts only if
+    its amount is the intended one. Otherwise strangers could make any number of payments with other amounts, which
     would be checked forever."""
     final = run.final_block
     if final < 0:

@@ -133,7 +133,7 @@ async def test_listing_stops_while_the_pools_support_too_little_of_the_cap(
     taken = take_out(chain.pools, KEY, chain.walk.who, 45)
     chain.agents.warp_to(chain.now + 2 * chain.feed.window_seconds)
     (fell,) = await caps(rig, caplog)
-    assert f"stopped listing on {KEY}: its pools support " in fell
+    assert f"stopped listing on feed {KEY}: its pools support " in fell
     share = gauge("vpm_feed_cap_supported")
     assert share is not None
     assert 0.5 < share < 0.7
@@ -148,7 +148,7 @@ async def test_listing_stops_while_the_pools_support_too_little_of_the_cap(
     put_back(chain.pools, KEY, chain.walk.who, taken)
     chain.agents.warp_to(chain.now + 2 * chain.feed.window_seconds)
     (back,) = await caps(rig, caplog)
-    assert f"resumed listing on {KEY}: its pools support " in back
+    assert f"resumed listing on feed {KEY}: its pools support " in back
     asked, _ = await listed(rig, chain, **WATCHED)
     assert asked
 

@@ -233,7 +233,7 @@ class TradeRates:
             await self._counts("agent-challenge", trade)
 
     async def count_payment(self, trade: TradeRequest) -> None:
-        """Count a call with an unused payment, by wallet alone."""
+        """Count a call that carries an unused payment against the wallet's limit, whatever its IP address."""
         await self._limits.take(TRADE_RATE, "agent-trade-paid", trade.wallet, _TOO_MANY)
 
     def _caller(self, request: web.Request, trade: TradeRequest) -> str:
