@@ -500,7 +500,7 @@ async def test_a_contract_wallet_burns_our_gas_only_a_few_times(
     assert burnt[1] <= 4, burnt
     response, last = answers[-1]
     assert (response.status, last["error"], last["retriable"]) == (429, "rate_limited", True), last
-    assert "our gas" in last["message"], last
+    assert "the service's gas" in last["message"], last
     assert int(response.headers["Retry-After"]) >= 60
     mine = await asked(buyer, honest, market)
     response, paid = await buyer.post(mine.body, headers=mine.headers)
