@@ -44,14 +44,14 @@ async def serving(daemon: Daemon) -> AsyncIterator[None]:
 
 
 async def _refuse_an_unfit_database(settings: Settings) -> None:
-    """Raise DatabaseRefused or SchemaOutdated if the database is unfit. During a rollout the failed start keeps the
-    previous version running until the migration is done. An unreachable database does not prevent the start."""
+    """Raise DatabaseRefused or SchemaOutdated if the database is unfit. If this happens during a rollout, the previous
+    version keeps running until the migration is done. The API starts even if the database is unreachable."""
     with suppress(OperationalError, DatabaseUnreachable):
         await check_fit(settings)
 
 
 def freeze_loaded_objects() -> None:
-    """Exempt all objects loaded so far from garbage collection, whose scan would block the event loop for 0.1 s."""
+    """Exempt all objects loaded so far from garbage collection. Scanning them would block the event loop for 0.1 s."""
     gc.collect()
     gc.freeze()
 

@@ -59,7 +59,7 @@ async def make_app(context: Context) -> AsyncIterator[web.Application]:
 
 
 def bounded(app: web.Application, settings: Settings) -> web.Application:
-    """Limit how many request bodies from one caller the application receives at once."""
+    """Limit how many request bodies the application receives from one caller at a time."""
     app[BODY_TIMEOUT] = BodyTimeout(lambda request: caller_ip(request, settings))
     return app
 
@@ -137,7 +137,7 @@ class _Conventions:
 
 
 def _require_uncompressed(request: web.Request) -> None:
-    """Raise a 415 for a compressed body before any of the body is read. Unknown paths are checked like known ones."""
+    """Raise a 415 for a compressed body before any of the body is read. This applies to unknown paths, too."""
     encodings = request.headers.getall("Content-Encoding", ())
     if any(each.strip().lower() not in ("identity", "") for each in encodings):
         problem = "only uncompressed bodies are accepted; remove this header"

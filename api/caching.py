@@ -1,4 +1,4 @@
-"""Caches in memory, bounded by size: values that are current for one version or for some seconds, and bodies that are
+"""In-memory caches, bounded by size: values that are current for one version or for some seconds, and bodies that are
 rendered once for all callers.
 
 A rendered body has a gzip form and a strong ETag. The usual response is serialized in advance, head included, so that
@@ -43,7 +43,7 @@ class SizedCache(LRUCache[K, V]):
 class VersionedCache(Generic[K, V]):
     """A cache of values by key. Each value is made once per version, for all callers.
 
-    `size`: returns the size of a value. Without `size`, the cache is bounded by the number of values.
+    `size`: a function that returns a value's size. Without `size`, the cache is bounded by the number of values.
     """
 
     def __init__(self, maxsize: float, size: Callable[[V], float] | None = None) -> None:
@@ -55,8 +55,8 @@ class VersionedCache(Generic[K, V]):
     async def get(self, key: K, version: Callable[[], Hashable], make: Callable[[], Awaitable[V]]) -> V:
         """Return the key's value for the current version. `make` must not read anything newer than `version`.
 
-        Only one value per key is made at a time. Callers that need a later version wait until it is made in turn. An
-        error in `make` is raised to every caller that waits for that value.
+        Only one value per key is made at a time. A caller that needs a newer version first waits for the value being
+        made. An error in `make` is raised to every caller that waits for that value.
         """
         while True:
             current = version()
@@ -78,10 +78,10 @@ class VersionedCache(Generic[K, V]):
 
 
 class TimedValue(Generic[V]):
-    """A cached value that is made again once it is older than `seconds`. By default it is kept forever.
+    """A cached value that is made again when it is older than `seconds`. By default it is kept forever.
 
-    Until the value is older than `oldest_seconds`, callers get the old value while the next one is made. A value's age
-    counts from the start of making it, because a slow source may return the state at that time. An error is raised to
+    While a new value is being made, callers get the old one if it is younger than `oldest_seconds`. A value's age
+    counts from the call of `make`, because a slow source may return the state at that moment. An error is raised to
     every caller that waited.
     """
 
@@ -116,7 +116,8 @@ class TimedValue(Generic[V]):
 
 
 def _shared_task(work: Coroutine[Any, Any, V], at_end: Callable[[], object]) -> asyncio.Task[V]:
-    """Start a task that several callers await shielded. A caller that leaves does not cancel it for the others."""
+    """Start a task that several callers share. Each must shield the task, so that a cancelled caller does not cancel it
+    for the others."""
 
     def end(task: asyncio.Task[V]) -> None:
         at_end()
@@ -223,8 +224,8 @@ class Rendered:
         return cls(body, cache_control, content_type=content_type, encoded=encoded)
 
     def answer(self, request: web.Request) -> web.StreamResponse:
-        """Return the prepared response, to which only the request id and the date are added. Unusual requests (HEAD, or
-        a connection to be closed) get what `response` returns instead."""
+        """Return the prepared response, to which only the request id and the date are added. For an unusual request
+        (HEAD, or a connection to be closed), return the result of `response` instead."""
         if request.method != "GET" or not request.keep_alive or request.version != HttpVersion11:
             return self.response(request)
         encoded, is_current = self._negotiate(request)
@@ -301,7 +302,7 @@ def json_response(
 
 
 class RenderedCache:
-    """A cache of one endpoint's rendered bodies, by key, each rendered once per version."""
+    """A cache of one endpoint's rendered bodies, by key. Each body is rendered once per version."""
 
     def __init__(self, version: Callable[[], Hashable], cache_control: str) -> None:
         self._version = version

@@ -103,7 +103,7 @@ def writing_pool(settings: Settings, name: str) -> ConnectionPool:
 
 @asynccontextmanager
 async def open_context(settings: Settings, secrets: ApiSecrets, spawn: Spawn) -> AsyncIterator[Context]:
-    """Yield the shared dependencies. The service starts without a database, too, and serves what it can."""
+    """Yield the shared dependencies. The service also starts without a database and serves what it can."""
     seconds = settings.database_connect_timeout_seconds
     write_url, read_url = settings.database_url.get_secret_value(), settings.read_url.get_secret_value()
 

@@ -71,7 +71,8 @@ class PaymentFacts:
     booked: frozenset[bytes]
 
     def was_used_elsewhere(self, nonce: bytes) -> bool:
-        """Return whether an authorization was used but not booked: cancelled, or sent without the settlement wallet."""
+        """Return whether an authorization was used but not booked: it was cancelled, or collected without the
+        settlement wallet."""
         return nonce in self.used and nonce not in self.booked
 
 

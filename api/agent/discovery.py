@@ -1,5 +1,6 @@
-"""`GET /discover`: finds markets that match a text, and stays silent about some posts. Both take linear time.
-`docs/discovery.md` has the rules: how texts become words, which posts get no markets, and how markets are ranked."""
+"""`GET /discover`: finds markets that match a text, and stays silent about some posts. Both run in linear time.
+`docs/discovery.md` has the rules: how texts become words, which posts get no markets, and how markets are ranked.
+"""
 
 from __future__ import annotations
 
@@ -59,14 +60,14 @@ _MENTION: Final = re.compile(r"(?<!\w)@\w+")
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """A text's search terms. `cashtags` are in upper case, in order; `terms` include them in lower case."""
+    """A text's search terms. `cashtags` are in upper case, in order. `terms` contains them, too, in lower case."""
 
     cashtags: tuple[str, ...]
     terms: frozenset[str]
 
 
 def folded(text: str) -> str:
-    """Normalize a text: apply NFKC and remove invisible characters, case, and Latin, Greek or Cyrillic accents."""
+    """Normalize a text: apply NFKC, fold case, remove invisible characters and Latin, Greek and Cyrillic accents."""
     shown = unicodedata.normalize("NFKC", text)
     # Without joiners, direction marks and emoji selectors.
     visible = "".join(c for c in shown if unicodedata.category(c) != "Cf" and not "\ufe00" <= c <= "\ufe0f")
@@ -75,7 +76,7 @@ def folded(text: str) -> str:
 
 
 def without_links(text: str) -> str:
-    """Remove links and mentions from folded text, since they do not describe its subject."""
+    """Remove links and mentions from a folded text, since they do not describe the text's subject."""
     return _MENTION.sub(" ", LINK.sub(" ", text))
 
 
@@ -132,7 +133,7 @@ _EDGE: Final = re.compile(r"^[\W_]+|[\W_]+$")
 
 
 def silence(post: str) -> Silence | None:
-    """Return the reason to stay silent about a post, or None if the post may be a reason to bet."""
+    """Return the reason to show no markets for a post, or None if the post may be a reason to bet."""
     text = " ".join(folded(post).split())
     if _SCAM.search(text) is not None or any(_baits(link) for link in LINK.findall(text)):
         return "scam"
@@ -164,7 +165,8 @@ def _is_greeting(said: str) -> bool:
 
 
 def _any_of(phrases: Iterable[str]) -> re.Pattern[str]:
-    """Return one pattern for all phrases. Longer ones come first, so that a phrase wins over its own beginning."""
+    """Return one pattern that matches any of the phrases. Longer phrases are tried first, so that the longest one
+    matches."""
     forms = sorted({" ".join(folded(phrase).split()) for phrase in phrases}, key=lambda each: (-len(each), each))
     anywhere = [_pattern(form) for form in forms if _NO_BOUNDARIES.search(form)]
     bounded = [_pattern(form) for form in forms if not _NO_BOUNDARIES.search(form)]

@@ -74,8 +74,8 @@ def problem(
     retry_after: int | None = None,
     **extra: Any,
 ) -> Problem:
-    """Return a refusal from the catalogue. Pass `status` only for a code that has two statuses. Raise KeyError for a
-    code that the API never sends."""
+    """Return a refusal from the catalogue. Pass `status` only if the code has two statuses. Raise KeyError for a code
+    that the API never sends."""
     if code in RESERVED:
         raise KeyError(code)
     entry = CATALOGUE[code]

@@ -27,7 +27,8 @@ BookTotals = Mapping[int, tuple[int, int, int, int]]
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """The end of a settled market. `winner` is None if the market is void; the readings are None if none decided."""
+    """The end of a settled market. `winner` is None if the market is void. A reading is None if it did not decide the
+    market."""
 
     winner: int | None
     end_answer: int | None
@@ -82,11 +83,11 @@ class ListedMarket:
 
     @property
     def supported(self) -> bool:
-        """Return whether bets are accepted: the service knows the feed, and the specification matches the id."""
+        """Return whether bets are accepted. The service must know the feed, and the specification must match the id."""
         return self.words.verified
 
     def opens_later(self, now: int) -> bool:
-        """Return whether betting starts later. Until it starts, the status is `closed`, as after betting."""
+        """Return whether betting starts later. Until then the status is `closed`, as it is after betting ends."""
         return self.ending is None and now < self.spec.opens_at
 
     def status(self, now: int) -> Literal["open", "closed", "resolved", "void"]:
@@ -117,8 +118,9 @@ class ListedMarket:
 
 
 def deciding_times(market: ListedMarket, now: int) -> dict[int, int]:
-    """Map each deciding moment to the time of its reading: in a settled market, the reading that decided; on a pool
-    feed whose moment has passed, the reading that will decide. Other feeds' readings are not known in advance."""
+    """Map each deciding moment to the time of its reading. For a settled market, this is the reading that decided it.
+    For an unsettled market on a pool feed, it is the reading that will decide, known as soon as the moment has passed.
+    The readings of other feeds are not known in advance."""
     spec, ending, computed = market.spec, market.ending, market.words.computed
     if ending is None:
         moments = (spec.start_at, spec.ends_at) if spec.kind is MarketKind.DIRECTION else (spec.ends_at,)
@@ -223,7 +225,7 @@ BEFORE_DEPLOYMENT = MarketsSnapshot(
 
 @lru_cache(maxsize=4_096)
 def key_from_name(name: str) -> bytes | None:
-    """Return a market's key, given its id or the key in hex; None for any other text."""
+    """Return a market's key, given the market's id or the key in hex. Return None for any other text."""
     if _KEY.fullmatch(name):
         return bytes_of(name)
     return market_key(name) if _ID.fullmatch(name) else None

@@ -1,5 +1,5 @@
-"""The agent markets in memory, as current as the index, with older ones read on demand. Also the switch that decides
-whether bets are accepted."""
+"""The agent markets in memory, as current as the index. Older markets are read on demand. This module also has the
+switch that decides whether bets are accepted."""
 
 from __future__ import annotations
 
@@ -69,13 +69,14 @@ class AgentIndex(FollowedIndex[MarketsSnapshot]):
         await self._until(lambda: self.snapshot is not None and self.snapshot.head.number >= block, timeout_seconds)
 
     async def market(self, name: str) -> ListedMarket | None:
-        """Find a market by id, slug or the hex of its key in the contract; raise 500 if the database cannot be read."""
+        """Find a market by its id, its slug or its contract key in hex; raise 500 if the database cannot be read."""
         key = key_from_name(name)
         market = None if key is None else (await self.markets((key,))).get(key)
         return market if market is not None and name in (market.id, hex_of(market.key)) else None
 
     async def markets(self, keys: Iterable[bytes], *, status: int = 500) -> dict[bytes, ListedMarket]:
-        """Return the existing markets with these keys. `status`: the refusal's, if the database cannot be read."""
+        """Return the existing markets with these keys. `status`: the refusal's HTTP status if the database cannot be
+        read."""
         present = self.required().markets
         distinct = dict.fromkeys(keys)
         markets = {key: present[key] for key in distinct if key in present}
@@ -87,7 +88,8 @@ class AgentIndex(FollowedIndex[MarketsSnapshot]):
     async def settled_page(
         self, symbol: str | None, kind: MarketKind | None, after: tuple[int, ...] | None, limit: int
     ) -> dict[bytes, ListedMarket]:
-        """Return the first `limit` settled markets on known feeds that follow `after` in list order."""
+        """Return up to `limit` settled markets on known feeds, in list order. The page begins after the sort key
+        `after`."""
         feeds = [
             feed for feed, words in self.feeds.items() if symbol is None or FeedSubject(words.key).symbol == symbol
         ]

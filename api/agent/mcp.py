@@ -184,8 +184,8 @@ class AgentMcp:
         self.endpoint = McpEndpoint(server, self.describe, self._call)
 
     def describe(self) -> list[Json]:
-        """Describe the tools. The output schema of `trade` admits receipts and payment terms, because clients validate
-        both."""
+        """Describe the tools. The output schema of `trade` allows both receipts and payment terms, because clients
+        validate both against it."""
         terms = without_titles(PaymentRequired.model_json_schema(by_alias=True, mode="serialization"))
         return self._tools.describe(**{PAID: any_of(self._tools[PAID].output_schema(), terms)})
 

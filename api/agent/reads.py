@@ -151,7 +151,7 @@ class AgentReads:
         query: MarketsQuery,
         after: tuple[int, ...] | None,
     ) -> list[ListedMarket]:
-        """Add settled markets until there are enough to fill a page and to know whether another page follows."""
+        """Add settled markets until there are enough to fill a page and to tell whether another page follows."""
         kind = None if query.type is None else KINDS.get(query.type)
         if query.type is not None and kind is None:
             return list(present)
@@ -221,8 +221,9 @@ class AgentReads:
         return self._index.tick
 
     def overview(self, closed: int) -> Overview:
-        """Return the home page's markets: the open ones, earliest deadline first, each with the payouts of a bet of
-        `EXAMPLE_SIZE`; those that open later, earliest opening first; and the last `closed` markets in memory."""
+        """Return the home page's markets. Open markets, earliest deadline first, have the payouts of a bet of
+        `EXAMPLE_SIZE`. Markets that open later are sorted by opening time. `closed`: the number of closed markets to
+        return, latest deadline first, from those in memory."""
         snapshot = self._index.required()
         open_now = sorted(snapshot.open_markets(), key=_sort_key)
         others = [each for each in snapshot.markets.values() if each.supported and each.status(snapshot.now) != "open"]
@@ -240,7 +241,8 @@ class AgentReads:
         return {key: each for key, each in (await self._index.markets(keys)).items() if each.supported}
 
     def example(self) -> dict[str, Any] | None:
-        """Return an example bet that gets the 402 challenge, on the open market with the latest deadline, if any."""
+        """Return an example bet on the open market with the latest deadline, or None if no market is open. The response
+        to the bet is the 402 challenge."""
         snapshot = self._index.snapshot
         market = None if snapshot is None else max(snapshot.open_markets(), key=_sort_key, default=None)
         if market is None:
@@ -393,7 +395,7 @@ def _symbol(query: MarketsQuery) -> str | None:
 
 
 def _related_markets(market: ListedMarket, snapshot: MarketsSnapshot) -> list[ListedMarket]:
-    """Return related open markets: first on the same token, then of the same kind, each by earliest deadline."""
+    """Return related open markets: those on the same token, then those of the same kind, each sorted by deadline."""
     candidates = [
         each
         for each in snapshot.open_markets()
@@ -410,7 +412,8 @@ def _no_proof() -> Exception:
 
 
 def _example_paid(market: ListedMarket) -> list[Decimal | None] | None:
-    """Return each side's payout for a bet of `EXAMPLE_SIZE`, None where it is too large. Return None for ranges."""
+    """Return each side's payout for a bet of `EXAMPLE_SIZE`. The payout is None if the bet is too large for its side.
+    Return None for range markets."""
     if market.kind is MarketKind.RANGE:
         return None
     paid: list[Decimal | None] = []

@@ -1,4 +1,4 @@
-"""Requests of the agent surface. Amounts arrive as exact JSON numbers and are converted to token units (6 decimals)."""
+"""Requests to the agent surface. Amounts arrive as exact JSON numbers and are converted to token units (6 decimals)."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _exact(value: Any) -> Any:
 
 
 def _target(value: str, info: ValidationInfo) -> str:
-    """Refuse a callback URL that may not be called. `info.context` may allow private addresses."""
+    """Refuse a callback URL that the service may not call. `info.context` may allow private addresses."""
     try:
         checked_url(value, allow_private=bool(info.context and info.context[PRIVATE]))
     except TargetRefused as why:
@@ -166,8 +166,9 @@ class TradeRequest(_Named):
 
     @classmethod
     async def read(cls, request: web.Request, *, allow_private: bool) -> Self:
-        """Read a body. Raise 400 with `issues`, 413, 415, or 422 for a malformed wallet or a size below 1.
-        `allow_private`: whether callbacks may go to private addresses and over plain http."""
+        """Read a body. Raise 413 for too large a body, 415 for another content type, and 400 with `issues` for invalid
+        fields. Raise 422 if the wallet is malformed or the size is below 1 USD. `allow_private`: whether callbacks may
+        go to private addresses and over plain http."""
         content = await read_json(request, limit=BODY_LIMIT, exact=True)
         trade = validated_body(cls, content, context={PRIVATE: allow_private})
         checked_wallet(trade.wallet_address)
@@ -176,7 +177,7 @@ class TradeRequest(_Named):
         return trade
 
     def example_body(self) -> dict[str, Any]:
-        """Return the required fields as a JSON example. The size is a float, which is precise enough for an example."""
+        """Return the required fields as a JSON example. The size is a float, which is exact enough for an example."""
         return {
             "marketId": self.market_id,
             "side": self.side,
@@ -204,7 +205,7 @@ class TradeRequest(_Named):
         return None if self.min_shares_out is None else units_from_decimal(self.min_shares_out)
 
     def required_shares(self, net: int) -> int:
-        """Return the fewest shares to accept for a stake of `net` after the fee; 0 without a limit."""
+        """Return the fewest shares to accept for a stake of `net` after the fee, or 0 if there is no limit."""
         by_price = 0 if self.max_price_cents is None else -(-100 * net // self.max_price_cents)  # up: never dearer
         return max(self.min_shares or 0, by_price)
 

@@ -77,8 +77,8 @@ async def read_snapshot(
     connection: AsyncConnection,
     previous: MarketsSnapshot | None,
 ) -> MarketsSnapshot | None:
-    """Return the current state, reading only markets that changed since `previous`; None before the first block. Call
-    this within one database snapshot."""
+    """Return the current state, or None before the first block. Only markets that changed since `previous` are read.
+    Call this within one database snapshot."""
     row = await read_cursor(connection, chain_id, agent_venue.c.stakes_paused)
     if row is None:
         return None
@@ -136,8 +136,9 @@ async def read_settled(
 async def read_settled_page(
     connection: AsyncConnection, feeds: Iterable[bytes], kinds: Iterable[int], after: tuple[int, ...] | None, limit: int
 ) -> list[bytes]:
-    """Return the keys of settled markets on these feeds and of these kinds that follow `after`, earliest deadline
-    first. Each pair of feed and kind is an index range; at most one page of it is read."""
+    """Return the keys of settled markets on these feeds and of these kinds, earliest deadline first. The page begins
+    after the sort key `after`. Each pair of feed and kind is an index range, and at most one page of each range is
+    read."""
     columns = agent_market.c
     place = (columns.closes_at, columns.listed_block, columns.listed_log_index)
     ranges = list(product(feeds, kinds))
@@ -206,8 +207,8 @@ async def _read_volumes(
 
 
 async def _moved_volumes(connection: AsyncConnection, previous: MarketsSnapshot, head: Head) -> dict[bytes, int]:
-    """Compute the volumes of the last 24 hours at `head` from those in `previous`: add newer bets, subtract bets that
-    are now older than a day. Index lookups find both; the rest of the day is not read."""
+    """Update the 24-hour volumes of `previous` to the time of `head`: add newer bets and subtract bets that are now
+    older than a day. Index lookups find these bets; the other bets of the day are not read."""
     stake, before = agent_stake.c, previous.head
     begins, began = head.timestamp - DAY_SECONDS, before.timestamp - DAY_SECONDS
     is_new = and_(stake.staked_at >= max(before.timestamp, begins + 1), stake.staked_block > before.number)
@@ -227,7 +228,7 @@ async def read_observations(connection: AsyncConnection, chain_id: int, feed: by
 async def read_readings(
     connection: AsyncConnection, chain_id: int, feed: bytes, times: Sequence[int]
 ) -> dict[int, FeedRound]:
-    """Return a feed's readings at exactly these times. If a time has several, return the newest one."""
+    """Return a feed's readings at exactly these times. If there are several at one time, return the newest one."""
     query = _rounds_of(chain_id, feed).where(oracle_round.c.updated_at.in_(times)).order_by(oracle_round.c.round_id)
     return {row.updated_at: FeedRound(row.answer, row.updated_at, row.tx) for row in await connection.execute(query)}
 
@@ -245,7 +246,7 @@ async def read_history(connection: AsyncConnection, market_key: bytes, limit: in
 async def read_positions(
     connection: AsyncConnection, wallet: str, limit: int, before: tuple[int, ...] | None
 ) -> list[Stake]:
-    """Return a wallet's stakes before a block and log index, newest first."""
+    """Return a wallet's stakes, newest first. If `before` is given, start below that block number and log index."""
     place = (agent_stake.c.staked_block, agent_stake.c.staked_log_index)
     query = _of_wallet(wallet).order_by(*(column.desc() for column in place)).limit(limit)
     if before is not None:
@@ -254,7 +255,7 @@ async def read_positions(
 
 
 async def require_sums(connection: AsyncConnection, chain_id: int, what: str) -> None:
-    """Refuse `what` until the index has read the chain's history, since there are no sums before then."""
+    """Refuse `what` until the index has read the chain's history, because the sums do not exist before then."""
     summed = await connection.scalar(select(chain_cursor.c.summed).where(chain_cursor.c.chain_id == chain_id))
     if summed is False:
         raise problem("internal_error", f"{what} will be available once the index has read the chain's history.")

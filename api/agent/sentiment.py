@@ -127,7 +127,8 @@ class SentimentBody(ChainAnswer):
 
 @dataclass(frozen=True, slots=True)
 class Crowd:
-    """The bettors on a token's live markets: their number, their stakes with fees, and the largest wallet's stakes."""
+    """The bettors on a token's live markets: their number, their stakes (fees included), and the largest wallet's
+    stakes."""
 
     bettors: int = 0
     directional_bettors: int = 0
@@ -152,7 +153,7 @@ class MarketSignal:
 
     @property
     def bullish(self) -> int:
-        """Return the probability of the bullish outcomes, at most one since prices are rounded down."""
+        """Return the probability of the bullish outcomes. It is at most one, because prices are rounded down."""
         return sum(self.market.book.price(outcome) for outcome in self.bullish_outcomes or ())
 
 
@@ -163,7 +164,8 @@ def market_signals(markets: Sequence[ListedMarket], latest: Mapping[str, FeedRou
 
 
 def bullish_outcomes(market: ListedMarket, latest: FeedRound | None) -> tuple[int, ...] | None:
-    """Return `yes` or `up`, or a range's buckets entirely above the current value; None if it is unknown."""
+    """Return `yes` or `up`, or a range's buckets entirely above the current value. Return None if that value is
+    unknown."""
     if market.kind is not MarketKind.RANGE:
         return (0,)
     return None if latest is None else tuple(range(bucket(market.spec.bounds, latest.value) + 1, len(market.outcomes)))
@@ -259,8 +261,9 @@ def intel(
 
 
 def suggested_bet(signals: Sequence[MarketSignal], score: Decimal, links: Links) -> SuggestedBet | None:
-    """Return a bet on the crowd's side (at 50, the bullish side) in the directional market with the largest pool. A
-    range market is used only if no other market is directional; the bet is then on its side's priciest bucket."""
+    """Return a bet on the crowd's side in the directional market with the largest pool. At a score of 50, the crowd's
+    side is the bullish one. A range market is used only if no other market is directional. The bet is then on the most
+    expensive bucket of the crowd's side."""
     is_bullish = score >= 50
     for each in sorted(signals, key=lambda each: each.market.kind is MarketKind.RANGE):  # stable: pools stay in order
         if each.bullish_outcomes is None:
@@ -309,7 +312,7 @@ def _market(reading: MarketSignal, links: Links) -> SentimentMarket:
 
 
 class Sentiment:
-    """Answers `GET /sentiment`. Markets come from memory; bettors are read once for each state of the books."""
+    """The handler of `GET /sentiment`. Markets come from memory. Bettors are read once for each state of the books."""
 
     def __init__(self, parts: AgentParts) -> None:
         self._engine, self._index, self._links = parts.context.engine, parts.index, parts.links

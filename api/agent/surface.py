@@ -1,4 +1,4 @@
-"""The agent surface: the start of its parts and the list of its operations."""
+"""The agent surface: starts its parts and lists its operations."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ async def agent_surface(context: Context) -> AsyncIterator[Surface]:
 
 
 def _switched_off(wording: ErrorBody) -> Surface:
-    """Return a surface that responds 404 on every path."""
+    """Return a surface that responds with 404 on every path."""
 
     def off(request: web.Request, _raised: Problem) -> web.StreamResponse:
         why = problem("platform_disabled", "The agent platform is switched off.")

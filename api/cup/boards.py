@@ -26,7 +26,7 @@ LeaderboardQuestion = tuple[str, bool]  # the period; whether only enrolled agen
 
 @dataclass(frozen=True, slots=True)
 class ShownBoard:
-    """A board. `written`: its first entries as JSON, by their number."""
+    """A leaderboard. `written`: the JSON of its first entries, by the number of entries."""
 
     board: Board
     written: dict[int, Raw] = field(default_factory=dict)

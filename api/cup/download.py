@@ -1,7 +1,7 @@
 """GET /api/cup/v1/export: the whole tournament as one file, streamed from one database snapshot.
 
-A download holds a database connection and a snapshot until the download ends. Both are scarce, so few downloads run at
-once, and a client that stalls or takes too long is disconnected.
+A download holds a database connection and a snapshot until it ends. Both are scarce, so few downloads run at once. A
+client that stalls or takes too long is disconnected.
 """
 
 from __future__ import annotations

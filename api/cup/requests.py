@@ -294,7 +294,8 @@ def signer_of(message: str, signature: bytes) -> str | None:
 
 
 def _parity(v: int) -> int | None:
-    """Return the parity that a signature's last byte encodes as 0 or 1, 27 or 28, or an EIP-155 value; else None."""
+    """Return the parity that a signature's last byte encodes as 0 or 1, as 27 or 28, or as an EIP-155 value. Return
+    None for any other value."""
     if v in (0, 1):
         return v
     if v in (27, 28):

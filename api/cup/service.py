@@ -124,7 +124,7 @@ class CupService:
             raise _problem(refusal) from None
 
     async def answer(self, method: ServiceMethod[R, B], request: R, caller: str) -> B:
-        """Call one of the methods below. Raise a 409 while the tournament is not running."""
+        """Call one of the service methods below. Raise a 409 while the tournament is not running."""
         try:
             self.open_time()
             return await method(request, caller)
@@ -201,7 +201,7 @@ class CupService:
 
     @asynccontextmanager
     async def _writing(self, what: str) -> AsyncIterator[Connection]:
-        """Yield a connection. If it is lost, raise a 503 that says that `what` may or may not be stored."""
+        """Yield a connection. If it is lost, raise a 503 whose message says that `what` may or may not be stored."""
         async with self._pool.connection() as connection:
             try:
                 yield connection
@@ -308,7 +308,8 @@ class CupService:
         return bodies.BetBody(meta=self.meta(), receipt=bodies.bet_receipt(placed))
 
     async def _unsigned_bet(self, wallet: str, request: requests.BetRequest) -> Problem:
-        """Return the error that shows the message to sign, by default for the live round and the present time."""
+        """Return the error that shows the message to sign. The round and the time default to the live round and the
+        present."""
         round_no, issued_at = request.round_no, request.issued_at or iso_datetime(now_utc())
         if round_no is None:
             async with self._pool.connection() as connection:
@@ -355,8 +356,8 @@ class CupService:
         return bodies.BetBody(meta=self.meta(), receipt=receipt)
 
     async def _take(self, rule: str, caller: str, each: RateLimitItem, each_network: RateLimitItem, text: str) -> None:
-        """Count a request against the limits of its caller and of the caller's network. The narrowest limit comes
-        first: if it refuses the request, the wider one is not used up."""
+        """Count a request against the limits of its caller and of the caller's network. The caller's limit comes first:
+        if it refuses the request, the network's limit is not used up."""
         await self._limits.take_external(each, rule, caller, text.format("address", each.amount))
         text = text.format("network", each_network.amount)
         await self._limits.take_external(each_network, f"{rule}_network", network(caller), text)
@@ -380,7 +381,7 @@ class CupService:
 
 
 async def _retry_while_busy(place: Callable[[], Awaitable[T]]) -> T:
-    """Call `place` until its wallet is free; raise a 503 if that takes too long. No connection is held between
+    """Retry `place` until its wallet is free; raise a 503 if that takes too long. No connection is held between
     attempts."""
     for pause in _BUSY_PAUSES:
         try:
@@ -391,7 +392,7 @@ async def _retry_while_busy(place: Callable[[], Awaitable[T]]) -> T:
 
 
 async def _refusal_of(check: Awaitable[None]) -> list[bodies.WarningBody]:
-    """Run the check of a real trade or bet. Return the refusal that it raises, as a warning."""
+    """Run the check of a real trade or bet. If the check raises a refusal, return it as a warning."""
     try:
         await check
     except Refusal as refusal:
@@ -440,7 +441,7 @@ async def _wheel_of(connection: Connection, live: rounds.RouletteRound) -> Shown
 
 
 async def _balance(connection: Connection, wallet: str) -> int | None:
-    """Return the wallet's balance in cents, or None if it never claimed."""
+    """Return the wallet's balance in cents, or None if the wallet has never claimed one."""
     return await ledger.balance(connection, wallet_account(wallet))
 
 

@@ -1,8 +1,8 @@
 """Sends the event log to webhooks and callbacks. It runs in every API process; row locks divide the work.
 
-An endpoint gets its events in order: the next one is sent only after the endpoint has accepted the last one or the
-dispatcher has given it up. Failing or slow endpoints may use at most a quarter of the slots, and so may endpoints that
-have never accepted an event. Neither group can therefore delay endpoints that work.
+An endpoint gets its events in order: an event is sent only after the endpoint has accepted the previous one or the
+dispatcher has given up on it. Failing or slow endpoints may use at most a quarter of the slots. The same limit applies
+to endpoints that have never accepted an event. Neither group can therefore delay endpoints that work.
 """
 
 from __future__ import annotations
@@ -157,7 +157,8 @@ class Dispatcher:
                 await store.release(connection, endpoint, after_seconds=random.uniform(0.5, 1.5))  # noqa: S311
 
     async def _deliver(self, endpoint: WebhookEndpoint, event: Notice) -> bool:
-        """Deliver an event. Return whether the endpoint accepted it and may get another. Release a slow endpoint."""
+        """Deliver an event. Return whether the endpoint accepted the event and may get another. Release a slow
+        endpoint."""
         if _is_about(event, endpoint):
             async with self._pool.connection() as connection:
                 return await store.skip(connection, endpoint, event.seq + 1)

@@ -1,8 +1,9 @@
-"""Endpoints in PostgreSQL: their registration, the claims of the processes that send to them, and delivery results.
+"""Endpoints in PostgreSQL: registrations, claims and delivery results.
 
 A process claims an endpoint with a lease. It renews the lease right before each delivery, and each delivery ends within
-the lease. All its writes are conditional on the lease. So no two processes send to an endpoint at once, and none
-repeats an event that another has sent. When a process dies, its endpoints become free as their leases end.
+the lease. The process can change the endpoint's row only while it holds the lease. Two processes therefore never send
+to an endpoint at once, and neither repeats an event that the other has sent. When a process dies, its endpoints become
+free as their leases expire.
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ SLOW_FOR_SECONDS = 600
 
 
 class Reliability(StrEnum):
-    """An endpoint's recent record, which decides its share of the slots. A webhook before its handshake and a callback
-    before its first event are unproven; an endpoint whose last delivery failed or was slow is failing."""
+    """An endpoint's recent record, which decides its share of the slots. A webhook is unproven until its handshake, and
+    a callback is unproven until its first event. An endpoint is failing if its last delivery failed or was slow."""
 
     WORKING = "working"
     FAILING = "failing"
@@ -80,7 +81,7 @@ _COLUMNS = ", ".join(
 
 
 async def record_message(connection: Connection, wallet: bytes, digest: bytes) -> bool:
-    """Record that a message was used; return False if it already was. The key is the message's digest, because a
+    """Record a message as used. Return False if it was used before. The key is the message's digest, because a
     signature has more than one encoding."""
     await connection.execute("DELETE FROM agent_webhook_message WHERE used_at < now() - interval '1 hour'")
     done = await connection.execute(
@@ -106,8 +107,8 @@ async def _check_room(connection: Connection, wallet: bytes, url: str) -> None:
 
 
 async def register(connection: Connection, wallet: bytes, url: str) -> WebhookEndpoint:
-    """Register a webhook. A URL that is already registered gets a new id and secret and continues with its next event,
-    or, if it was disabled, with the wallet's next event."""
+    """Register a webhook. A URL that is already registered gets a new id and secret and continues with its next event.
+    If it was disabled, it continues with the wallet's next event instead."""
     lock = f"SELECT {_LOCK_WALLET} FROM (SELECT %s::bytea AS wallet) AS w"  # noqa: S608 - constants only
     await connection.execute(lock.encode(), (wallet,))
     await _check_room(connection, wallet, url)
@@ -147,7 +148,7 @@ async def add_callback(connection: Connection, wallet: bytes, trade_id: bytes, u
 
 
 async def find(connection: Connection, webhook_id: str, *, lock: bool = False) -> WebhookEndpoint | None:
-    """Find a webhook. `lock`: whether to lock the row, and the wallet's number of webhooks, in the transaction."""
+    """Find a webhook. If `lock` is set, lock its row and the wallet's number of webhooks until the transaction ends."""
     if lock:  # before the row, in the same order as `register`
         query = f"SELECT {_LOCK_WALLET} FROM agent_webhook w WHERE id = %s AND trade_id IS NULL"  # noqa: S608
         await connection.execute(query.encode(), (webhook_id,))
@@ -162,7 +163,7 @@ async def remove(connection: Connection, webhook_id: str) -> bool:
 
 
 async def retry_now(connection: Connection, endpoint: WebhookEndpoint, next_seq: int) -> None:
-    """Make the next delivery due. A disabled endpoint counts towards its wallet's limit again, must repeat the
+    """Make the next delivery due now. A disabled endpoint counts towards its wallet's limit again, must repeat the
     handshake, and continues with `next_seq`. The caller must have locked `endpoint`."""
     if endpoint.status == DISABLED:
         await _check_room(connection, endpoint.wallet, endpoint.url)
@@ -195,7 +196,8 @@ async def any_due(connection: Connection) -> bool:
 
 
 async def claim(connection: Connection, limit: int, reliability: Reliability) -> list[WebhookEndpoint]:
-    """Claim due endpoints for one lease. Among unproven endpoints, those with the fewest attempts come first."""
+    """Claim due endpoints for the length of a lease. Among unproven endpoints, those with the fewest attempts come
+    first."""
     values = {"limit": limit, "reliability": reliability.value, "seconds": LEASE_SECONDS}
     return [WebhookEndpoint(*row) for row in await connection.fetch_all(_CLAIM.encode(), values)]
 
@@ -244,7 +246,7 @@ async def release(connection: Connection, endpoint: WebhookEndpoint, *, after_se
 
 
 async def wait_for_events(connection: Connection, endpoint: WebhookEndpoint) -> bool:
-    """Let an endpoint wait until its wallet's next event, even if that event is stored during this call."""
+    """Suspend an endpoint until its wallet's next event. An event that is stored during this call is not missed."""
     async with connection.transaction():
         next_seq = await event_log.lock_wallet(connection, endpoint.wallet)
         # A separate statement: one that waits for a row lock sees other tables as they were before the wait.
@@ -267,7 +269,8 @@ async def schedule_retry(
 
 
 async def give_up(connection: Connection, endpoint: WebhookEndpoint, seq: int, error: str, *, disable: bool) -> bool:
-    """Record an event's last failure. The endpoint continues with the next event unless `disable` is set."""
+    """Record that delivery of an event has failed for the last time. The endpoint continues with the next event unless
+    `disable` is set."""
     changes = f"next_seq = %s, attempts = 0, attempt_at = now(), status = %s, {_FAILED}"
     status = DISABLED if disable else endpoint.status
     return await _update_leased(connection, endpoint, changes, (seq + 1, status, error))

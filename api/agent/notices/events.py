@@ -1,5 +1,5 @@
 """The channels that wallets read: `/events` is a server-sent event stream; `/events/replay` and `/resolved` return
-pages. A stream only holds the number of its next event and reads events when it can send them, so slow clients cost no
+pages. A stream holds only the number of its next event. It reads events when it can send them, so slow clients cost no
 memory. Streams that need the same page share one read."""
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ class NoticeHub:
                     del self._subscribers[wallet]
 
     async def read(self, wallet: bytes, seq: int, trade_id: bytes | None) -> Frames:
-        """Return the next messages, starting with number `seq`. Concurrent callers share one read."""
+        """Return the next messages, starting with event number `seq`. Concurrent callers share one read."""
         key = (wallet, seq, trade_id, self._tick)
         reading = self._reading.get(key)
         if reading is None:
@@ -232,7 +232,7 @@ def _after(last_event_id: str) -> int:
 
 
 def _raise_file_limit() -> None:
-    """Raise the limit of open files: each stream is one, and the default of 1,024 is too low."""
+    """Raise the limit on open files. Each stream needs one, and the default limit of 1,024 is too low."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     limit = OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, OPEN_FILES)
     if soft != resource.RLIM_INFINITY and soft < limit:

@@ -1,7 +1,8 @@
-"""The delivery of one event: signed, sent to a checked address, and judged by the status of the response.
+"""The delivery of one event. The event is signed and sent to a checked address; the response's status decides the
+result.
 
 Deliveries go only to public addresses, over TLS, and follow no redirects, to prevent server-side request forgery. A
-name is resolved once, all its addresses must be public, and the connection goes to the address that was checked, so DNS
+name is resolved once, and all its addresses must be public. The connection goes to an address that was checked, so DNS
 rebinding has no effect. `VPM_ALLOW_PRIVATE_WEBHOOKS=1`, for local work, allows any address and plain http.
 """
 
@@ -262,7 +263,7 @@ def _check_host(host: str) -> None:
 
 
 class TargetResolver:
-    """A DNS client. A lookup without a response costs a few bytes and no thread."""
+    """A DNS client. A lookup that gets no response takes up a few bytes and no thread."""
 
     def __init__(self, *, allow_private: bool, servers: Sequence[str] | None = None) -> None:
         self.allow_private = allow_private
@@ -280,7 +281,7 @@ class TargetResolver:
         return Target(url, min(addresses, key=lambda each: each.version))
 
     async def aclose(self) -> None:
-        """Cancel open queries, while their event loop still runs."""
+        """Cancel open queries. Call this while their event loop is still running."""
         client, self._client = self._client, None
         if client is not None:
             await client.close()

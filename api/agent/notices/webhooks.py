@@ -56,7 +56,8 @@ def registration_message(service: str, wallet: str, url: str, issued: str) -> st
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """A registration that the wallet must have signed recently. `service`: our origin. `now`: the time of the check."""
+    """A registration that the wallet must have signed recently. `service`: the API's origin. `now`: the time of the
+    check."""
 
     service: str
     wallet: str

@@ -1,1 +1,1 @@
-"""`POST /trade`, from the request to the receipt: orders, x402, payments, settling."""
+"""`POST /trade`, from the request to the receipt: orders, x402, payments, settlement."""

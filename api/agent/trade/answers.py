@@ -31,7 +31,7 @@ from core.money import decimal_text
 
 class Attester:
     """Signs offers and receipts in the EIP-712 form of x402's offer-and-receipt extension. Without a key, the extension
-    is left out. The key signs statements only; it holds no money and no role."""
+    is left out. The key only signs statements; it holds no money and has no role in the contracts."""
 
     def __init__(self, key: str | None) -> None:
         self._account: LocalAccount | None = None if key is None else Account.from_key(key)
@@ -86,8 +86,8 @@ class TradeAnswers:
     links: Links
 
     def read_payment(self, request: web.Request, trade: TradeRequest) -> tuple[Authorization | None, str | None]:
-        """Return the payment in the headers or what is wrong with it. Both are None without a payment or in a
-        simulation."""
+        """Return the payment in the headers, or what is wrong with the payment. Both are None if there is no payment or
+        the trade is simulated."""
         headers = [value for name in x402.PAYMENT_HEADERS for value in request.headers.getall(name, ())]
         if trade.simulate or not headers:
             return None, None
@@ -103,8 +103,8 @@ class TradeAnswers:
         return payment, None
 
     def challenge(self, order: Order, error: str | None, now: int) -> web.Response:
-        """Ask for an order's payment, which is valid only while stakes are accepted. `error`: why the previous payment
-        was not accepted. `now`: the chain's clock."""
+        """Return the 402 that asks for an order's payment. The payment is valid only while stakes are accepted.
+        `error`: why the previous payment was not accepted. `now`: the chain's clock."""
         side = order.market.outcomes[order.outcome].key
         offer = x402.Offer(
             self.contracts,

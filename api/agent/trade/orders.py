@@ -58,7 +58,7 @@ class Order:
 
 
 def order_for(contracts: AgentContracts, trade: TradeRequest, market: ListedMarket, key_hash: bytes) -> Order | None:
-    """Return the order for a request, acceptable or not; None if the market has no such side."""
+    """Return the order for a request, even if it will be refused. Return None if the market has no such side."""
     outcome = market.outcome(trade.side)
     if outcome is None:
         return None
@@ -79,7 +79,7 @@ def order_for(contracts: AgentContracts, trade: TradeRequest, market: ListedMark
 async def check_order(
     parts: AgentParts, trade: TradeRequest, market: ListedMarket, order: Order | None, snapshot: MarketsSnapshot
 ) -> Order:
-    """Return the order if it passes all checks, which run in the documented order; otherwise raise the refusal."""
+    """Run the checks in the documented sequence. Return the order, or raise the refusal of the first failed check."""
     if (reason := parts.switch.why_off(snapshot)) is not None:
         raise problem("platform_paused", reason, retry_after=AGAIN_SECONDS)
     check_open(market, chain_now(snapshot.now))
@@ -157,13 +157,14 @@ def check_impact(market: ListedMarket, outcome: int, got: Quote) -> None:
 
 
 def largest_size(market: ListedMarket, outcome: int) -> int:
-    """Return the largest bet that neither limit refuses. Return 0 if not even the smallest bet fits."""
+    """Return the largest bet that `check_impact` allows. Return 0 if even the smallest bet is too large."""
     largest = min(market.book.room(outcome, market.pot_cap), max_unmoving(market.book, outcome))
     return largest if largest >= MIN_SIZE else 0
 
 
 def max_unmoving(book: Book, outcome: int) -> int:
-    """Return the largest stake that moves the price by at most MAX_POINTS; larger ones always move it further."""
+    """Return the largest stake that moves the price by at most MAX_POINTS. A larger stake always moves the price
+    further."""
     least, most = 0, MAX_STAKE
     while least < most:
         middle = (least + most + 1) // 2
@@ -211,8 +212,8 @@ class TradeRates:
         self._settings = settings
 
     async def count_call(self, request: web.Request, trade: TradeRequest, *, paid: bool) -> bool:
-        """Count a call before any database query. Return whether it also counts as a trade: the first payment after a
-        challenge does not, since the challenge was counted."""
+        """Count a call before any database query. Return whether the call also counts as a trade. The first payment
+        after a challenge does not, since the challenge was counted."""
         caller = self._caller(request, trade)
         await self._limits.take(EACH_WALLET, "agent-wallet", caller, "A wallet may call 120 times a minute.")
         challenged = paid and not await _succeeds(self._limits.check(ONCE_A_PAIR, "agent-challenge", _pair(trade), ""))
@@ -224,8 +225,8 @@ class TradeRates:
 
     async def count_trade(self, request: web.Request, trade: TradeRequest, *, paid: bool, settled: bool) -> None:
         """Count a trade by wallet and caller, so that a stranger cannot use up a wallet's limit. `settled`: whether the
-        call only fetches a receipt; the first fetch was counted with its bet. Do not call this for a trade in flight,
-        because the service itself asks the caller to repeat the request."""
+        call only fetches a receipt. The first such call is not counted, since its trade was. Do not call this for a
+        trade in flight, because the service itself asks the caller to repeat the request."""
         if settled and await self._counts("agent-receipt", trade):
             return
         await self._limits.take(TRADE_RATE, "agent-trade", self._caller(request, trade), _TOO_MANY)
@@ -233,7 +234,7 @@ class TradeRates:
             await self._counts("agent-challenge", trade)
 
     async def count_payment(self, trade: TradeRequest) -> None:
-        """Count a call that carries an unused payment against the wallet's limit, whatever its IP address."""
+        """Count a call with an unused payment against the wallet's limit, no matter which IP address it comes from."""
         await self._limits.take(TRADE_RATE, "agent-trade-paid", trade.wallet, _TOO_MANY)
 
     def _caller(self, request: web.Request, trade: TradeRequest) -> str:

@@ -1,8 +1,9 @@
 """The records of trades: their payments and attempts, and what the chain and the index show about them.
 
 A trade has landed when the index shows its stake, or its payment to refund, no matter who sent it. While a payment may
-still be taken, no response asks for another one. If the token reports a payment as used although its key has settled
-nothing, someone else sent the payment to the contract; as soon as its block is final, the keeper books it for its bet.
+still be collected, no response asks for another one. The token may report a payment as used although its key has
+settled nothing. Someone else has then sent the payment to the contract. As soon as the payment's block is final, the
+keeper books the payment for its bet.
 """
 
 from __future__ import annotations
@@ -102,9 +103,9 @@ class LandedBet:
 
 @dataclass(frozen=True, slots=True)
 class PreviousTrade:
-    """The earlier calls of a key: its settled stake, or else its last attempt and the nonces of its newest
-    authorizations, any of which may have been used. `paid_for`: if this call's payment was sent before, the hash of the
-    bet that it was first sent for. `duplicate`: the hash of the same bet in flight under another key."""
+    """The result of earlier calls with a key: the settled stake or, without one, the last attempt. `nonces`: the newest
+    authorizations, any of which may have been used. `paid_for`: the hash of the bet that this call's payment was first
+    sent for, if it was sent before. `duplicate`: the hash of the same bet in flight under another key."""
 
     landed: LandedBet | None = None
     nonces: tuple[bytes, ...] = ()
@@ -185,7 +186,8 @@ class TradeOutcomes:
         replay: bool = True,
         kit: Mapping[str, Any] | None = None,
     ) -> web.StreamResponse:
-        """Respond with the receipt as soon as the index has the stake's block, or report an unknown outcome."""
+        """Wait until the index has the stake's block, then respond with the receipt. If the stake does not appear in
+        time, report an unknown outcome."""
         await self._index.wait_for_block(block, INDEX_WAIT_SECONDS)
         landed = await self.landed(trade)
         if landed is None:
@@ -211,7 +213,8 @@ class TradeOutcomes:
         return self._answers.settled(market, stake, landed.totals, replay=replay, kit=kit)
 
     async def account_for(self, wallet: str, amount: int, nonces: tuple[bytes, ...], facts: PaymentFacts) -> None:
-        """Raise the outcome of an earlier payment that has been used since. Return if all were cancelled."""
+        """Account for earlier payments. Return if all the used ones were cancelled; otherwise raise a refusal that
+        reports the outcome."""
         for nonce in nonces:
             if facts.was_used_elsewhere(nonce):
                 arrival, is_final = await self._read(wallet, nonce, facts.block)
@@ -219,7 +222,8 @@ class TradeOutcomes:
                     self._refuse(arrival, amount, is_final=is_final)
 
     async def used(self, payment: Authorization, amount: int, facts: PaymentFacts, *, fault: str | None) -> Stake:
-        """Return the stake that a used authorization was booked as, or raise its outcome."""
+        """Return the stake that a used authorization was booked as. If there is none, raise a refusal that reports the
+        outcome."""
         if payment.nonce in facts.booked:
             return await self._booked(payment, facts.block)
         arrival, is_final = await self._read(payment.payer, payment.nonce, facts.block)
@@ -233,7 +237,8 @@ class TradeOutcomes:
         self._refuse(arrival, amount, is_final=is_final)
 
     def _refuse(self, arrival: Arrival | None, amount: int, *, is_final: bool) -> NoReturn:
-        """Refuse a payment that was not cancelled, depending on the index, which has only payments to us."""
+        """Refuse a used payment that the index does not show as cancelled. The index has only payments to the
+        settlement contract."""
         if arrival is None:
             raise trade_refusals.payment_not_indexed()
         if arrival.value is None:
@@ -243,7 +248,7 @@ class TradeOutcomes:
         raise trade_refusals.not_booked_yet(arrival.value, arrival.tx)
 
     async def _booked(self, payment: Authorization, block: int) -> Stake:
-        """Wait until the index has a booked authorization's stake."""
+        """Wait for the index, then return the stake that an authorization was booked as."""
         await self._index.wait_for_block(block, INDEX_WAIT_SECONDS)
         async with storage("The payment records"), self._primary.connect() as connection:
             stake = await read_by_nonce(connection, payment.payer, payment.nonce)
@@ -293,7 +298,7 @@ async def record_authorization(
     Return the hash of the same bet in flight under another key, or None.
 
     A failed transaction makes its authorization public, so the authorization pays for the bet it was first sent for, or
-    for nothing. If someone else sends the payment to the contract, the keeper books the payment by this row alone.
+    for nothing. If someone else sends the payment to the contract, this row alone tells the keeper how to book it.
     """
     values: dict[str, Any] = {
         **asdict(bet),

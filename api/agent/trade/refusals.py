@@ -1,5 +1,5 @@
-"""The refusals of a trade, with all their texts. Only a payer whose authorization the index shows as cancelled is asked
-for another payment. While the authorization's outcome is not known, the refusal is retriable."""
+"""The refusals of a trade, with all their texts. The payer is asked for another payment only if the index shows the
+authorization as cancelled. While the outcome of an authorization is unknown, the refusal is retriable."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _retry(message: str, hint: str, seconds: int = AGAIN_SECONDS, tx_hash: str |
 
 
 def _money_safe(message: str, tx_hash: str | None) -> Problem:
-    """Return a refusal that lasts until the payment's outcome is final."""
+    """Return a refusal that asks the client to retry after the payment's outcome has become final."""
     return _retry(message, _MONEY_SAFE, FINALITY_SECONDS, tx_hash)
 
 
@@ -63,7 +63,7 @@ def unavailable(why: str) -> Problem:
 
 
 def no_market(name: str, *, paid: bool) -> Problem:
-    """Refuse an unknown market. `paid`: whether the request has a payment that has not been sent for any bet."""
+    """Refuse an unknown market. `paid`: whether the request has a payment that was not sent for any bet."""
     if not paid:
         return problem("market_not_found", f"There is no market {name!r}.")
     message = f"There is no market {name!r}; if it was listed a moment ago, a chain reorganization has undone that."
@@ -93,7 +93,7 @@ def duplicate_in_flight(first: bytes) -> Problem:
 
 
 def funds_reserved(amount: int) -> Problem:
-    """Refuse a trade that the wallet cannot pay for on top of its pending ones, which need `amount`."""
+    """Refuse a trade because the wallet cannot pay for it in addition to its pending trades, which need `amount`."""
     return _retry(
         f"This wallet's pending trades need {decimal_text(amount)} USDC, which leaves too little for this one.",
         "Send the same request again once they have settled; this trade was not sent.",
@@ -101,14 +101,15 @@ def funds_reserved(amount: int) -> Problem:
 
 
 def settling(tx_hash: str | None = None, *, in_flight: bool = False) -> Problem:
-    """Report an unknown outcome. Repeated calls are not counted while `in_flight`, so the client may retry soon."""
+    """Report an unknown outcome. While the trade is `in_flight`, repeated calls are not counted, so the client may
+    retry soon."""
     seconds = 1 if in_flight else AGAIN_SECONDS
     hint = "Send the same request again shortly to fetch the receipt."
     return _retry("The trade with this idemKey is still settling.", hint, seconds, tx_hash)
 
 
 def closing() -> Problem:
-    """Report an unknown outcome: the market has closed by the clock, but the next block may have the stake."""
+    """Report an unknown outcome: the market has closed by the clock, but the next block may still contain the stake."""
     return _retry(
         "The market's closing time has passed, but only the next block will show whether this bet was placed in time.",
         "Send the same request again in a few seconds, and do not pay for this bet again.",
@@ -185,7 +186,7 @@ def has_paid(stake: Stake) -> Problem:
 
 
 def cancelled(tx: bytes) -> Problem:
-    """Refuse a cancelled authorization and ask for a fresh one, as no other refusal of a used authorization does."""
+    """Refuse a cancelled authorization and ask for a new one. No other refusal of a used authorization asks for one."""
     return _paid(
         "This authorization was cancelled by its signer and can never pay.",
         "Sign a new authorization with a fresh nonce and send the trade again.",

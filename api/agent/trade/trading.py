@@ -135,8 +135,9 @@ class TradeSubmission(Submission[web.StreamResponse]):
         return await self._check_payment(order, market, refusal)
 
     async def _refuse_undone(self, past: PreviousTrade) -> NoReturn:
-        """Refuse an accepted trade whose market a reorganization has removed from the chain. The refusal is final only
-        when the new blocks are: until then, another reorganization may restore the market and the trade."""
+        """Refuse a trade that was accepted before a reorganization removed its market from the chain. The refusal
+        becomes final together with the new blocks. Until then, another reorganization may restore the market and the
+        trade."""
         trade = self._trade
         if past.in_flight or past.attempt is None or await self._service.payments.may_land(self.key):
             raise trade_refusals.listing_undone(past.tx_hash)
@@ -149,7 +150,7 @@ class TradeSubmission(Submission[web.StreamResponse]):
     async def _check_payment(
         self, order: Order, market: ListedMarket, refusal: Problem | None
     ) -> web.StreamResponse | Intent:
-        """Accept the payment, or ask for one. `refusal`: why the bet is refused, if it is."""
+        """Accept the payment, or ask for one. `refusal`: why the bet itself is refused, or None."""
         payment, past, outcomes = self._payment, self._past, self._service.outcomes
         offered = () if payment is None else (payment.nonce,)
         nonces = tuple(dict.fromkeys((*offered, *past.nonces)))
@@ -197,7 +198,7 @@ class TradeSubmission(Submission[web.StreamResponse]):
         return self._service.answers.challenge(order, why, now)
 
     async def _facts(self, nonces: Sequence[bytes], guess: str | None = None) -> PaymentFacts:
-        """Raise a retriable refusal if no node responds."""
+        """Read the facts about a payment. Raise a retriable refusal if no node responds."""
         service = self._service
         async with self._client_or_refusal() as client:
             return await read_facts(
@@ -271,7 +272,8 @@ class TradeSubmission(Submission[web.StreamResponse]):
     async def _handle_used_authorization(
         self, order: Order, payment: Authorization, facts: PaymentFacts, *, fault: str | None
     ) -> web.StreamResponse:
-        """Handle a used authorization whose key has settled nothing. If there is no `fault`, the keeper books it."""
+        """Handle a used authorization if its key has settled nothing. The keeper books the authorization if there is no
+        `fault`."""
         self._escape_kit = None
         if fault is None and payment.nonce not in facts.booked:
             async with (
@@ -289,7 +291,6 @@ class TradeSubmission(Submission[web.StreamResponse]):
         return await self._receipt(stake.block)
 
     async def _receipt(self, block: int) -> web.StreamResponse:
-        """Respond with the receipt of the stake in `block`."""
         self.release()
         return await self._service.outcomes.wait_for_receipt(self._trade, block)
 

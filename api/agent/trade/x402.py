@@ -5,8 +5,8 @@ Version 1 is a JSON body and the header `X-PAYMENT`; version 2 uses headers only
 an authorization's fields itself, so that errors name the field.
 
 Stock clients sign `TransferWithAuthorization`, which anyone may send to the token. Our clients sign
-`ReceiveWithAuthorization`, which only the settlement wallet can collect, and only for the bet that the nonce names. The
-nonce's first eight bytes, a fixed mark, distinguish the two forms.
+`ReceiveWithAuthorization`, which only the settlement wallet can collect, and only for the bet that the nonce names. A
+nonce of this second form begins with a fixed mark of eight bytes.
 """
 
 from __future__ import annotations
@@ -107,7 +107,8 @@ class Offer:
         return body | ({"extensions": extensions} if extensions else {})
 
     def required(self, error: str | None, extensions: dict[str, Any]) -> str:
-        """Return the 402's header in version 2, with an example call for directories if there is room for it."""
+        """Return the 402's header in version 2, including an example call for directories if the header has room for
+        it."""
         signed = {name: {**each, "schema": _OFFERS_SCHEMA} for name, each in extensions.items()}
         call = {"type": "http", "method": "POST", "bodyType": "json", "body": self.body}
         full = self._required(error, {**signed, "bazaar": {"info": {"input": call}, "schema": _CALL_SCHEMA}})
@@ -152,7 +153,8 @@ class Offer:
 
 
 def decode(header: str, contracts: AgentContracts) -> Authorization:
-    """Return the authorization in a header. If the header is bad, raise PaymentRejected, which names the fault."""
+    """Return the authorization in a payment header. If the header is invalid, raise PaymentRejected with a message that
+    names the fault."""
     if len(header) > MAX_PAYMENT_CHARACTERS:
         raise PaymentRejected(f"The payment is longer than {MAX_PAYMENT_CHARACTERS} characters.")
     try:
@@ -210,7 +212,7 @@ def _read_v1(envelope: dict[str, Any]) -> tuple[dict[str, Any], None]:
 
 
 def _read_v2(envelope: dict[str, Any], contracts: AgentContracts) -> tuple[dict[str, Any], str]:
-    """Return the payload, and the amount in the terms that the payer accepted."""
+    """Return the payload and, from the terms that the payer accepted, the amount."""
     parsed = _parse(PaymentPayload, {**envelope, "x402Version": 2})
     terms = parsed.accepted
     _check_equal("accepted.scheme", terms.scheme, SCHEME_EXACT)
@@ -274,12 +276,12 @@ def form_of(payment: Authorization) -> Form:
 
 
 def is_bound_to(payment: Authorization, bet_hash: bytes) -> bool:
-    """Return whether the contract accepts the payment for this bet alone, from any sender."""
+    """Return whether the contract accepts the payment only for this bet, no matter who sends it."""
     return payment.nonce == (bound_nonce(bet_hash) if form_of(payment) is Form.RECEIVE else bet_hash)
 
 
 def seconds_to_pay(now: int, closes_at: int) -> int:
-    """Return how long a payment signed now may be valid: at most until betting ends."""
+    """Return the longest validity, in seconds, of a payment signed now. The validity ends no later than betting."""
     return max(0, min(TIMEOUT_SECONDS, closes_at - now))
 
 
@@ -292,8 +294,9 @@ def check_parties(payment: Authorization, *, wallet: str, pay_to: str) -> None:
 
 
 def window_fault(payment: Authorization, *, head_time: int, now: int, closes_at: int) -> str | None:
-    """Return why the payment is not valid now, or None. `head_time`: the newest block's time, at which it is simulated.
-    Do not call this for a used authorization, whose payment is booked no matter when the payer comes back."""
+    """Return why the payment is not valid now, or None if it is. `head_time`: the time of the newest block, in which
+    the payment is simulated. Do not call this for a used authorization: its payment is booked no matter when the payer
+    returns."""
     seconds = seconds_to_pay(now, closes_at)
     if payment.valid_after >= head_time:
         return "authorization.validAfter is in the future."

@@ -22,7 +22,8 @@ CONNECT_SECONDS = 5.0
 
 
 class Method(Generic[P, T]):
-    """A method of both clients, made from steps: `Client` returns the steps' result, `AsyncClient` a coroutine."""
+    """A method that both clients share, made from steps. In `Client` it returns the result; in `AsyncClient`, a
+    coroutine."""
 
     def __init__(self, steps: Callable[Concatenate[Settings, P], Steps[T]]) -> None:
         self._steps = steps
@@ -55,7 +56,7 @@ class BaseClient(Generic[H]):
 
     `http`: your own httpx client, which you close yourself. `patience_seconds`: how long to keep trying a bet.
     `final_seconds`: how long to wait after that until the bet's block is final. `token`, `contract`, `attester`: the
-    addresses to require instead of those that the service names.
+    addresses to require. By default, the addresses that the service names are accepted.
     """
 
     _http_class: type[H]

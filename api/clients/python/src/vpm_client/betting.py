@@ -2,8 +2,8 @@
 and wait until the block is final.
 
 Two fixed values make a bet happen at most once. The idempotency key is chosen before anything is sent, and the contract
-accepts a wallet's key once. The payment's nonce is the bet's hash, and the token accepts a nonce once. If a request or
-a response is lost, the same request is sent again, and no second key is ever created.
+accepts a wallet's key only once. The payment's nonce is the bet's hash, and the token accepts a nonce only once. If a
+request or a response is lost, the same request is sent again. No second key is ever created.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ class SignedPayment(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Ticket(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):
-    """A bet with everything that is needed to continue it, even in another process: save it with `to_json`, then load
-    it with `Ticket.from_json` and continue with `place`.
+    """A bet with everything needed to continue it, even in another process. Save it with `to_json`, load it with
+    `Ticket.from_json` and continue with `place`.
 
     A ticket with a payment lets its holder place that one bet and nothing else. `was_made`: whether the bet was already
     on the chain when the ticket was prepared.
@@ -232,7 +232,7 @@ def prepare(
 
 def find_earlier_bet(unpaid: Call[AgentTradeAnswer], backoff: Backoff) -> Steps[AgentTradeReceipt | None]:
     """Return the receipt of an earlier bet with the caller's key, or None if there was none. Raise an error if it is
-    not certain whether there was one: a new bet might then be a second one."""
+    not certain whether there was one, because a new bet might then be a second one."""
     while True:
         response = yield from send(unpaid)
         try:
@@ -266,8 +266,8 @@ def bet_under_key(reply: Reply) -> AgentTradeReceipt | None:
 
 
 def shows_no_bet(error: ApiError) -> bool:
-    """Return whether a refusal proves that there is no bet with this key, because the same bet is in flight under
-    another key, or because the service read the bet and refused it for good."""
+    """Return whether a refusal proves that there is no bet with this key. It does if the same bet is in flight under
+    another key, or if the service read the bet and refused it for good."""
     is_for_good = bool(error.code) and error.code not in BET_NOT_READ and not error.retriable and error.is_final
     return not error.money_moved and (error.trade_id is not None or is_for_good)
 
@@ -286,7 +286,7 @@ def trade_call(body: Mapping[str, Any], payment: SignedPayment | None = None) ->
 
 def place(settings: Settings, ticket: Ticket, *, final: bool = True, keep: KeepTicket | None = None) -> Steps[Placed]:
     """Continue a ticket, new or saved, until its stake is on the chain or, with `final`, in a final block. However
-    often this is called, it makes one bet."""
+    often this is called, it makes only one bet."""
     bet_in_progress = _Bet(ticket, settings, keep)
     placed = yield from bet_in_progress.submit()
     ends = time.monotonic() + settings.final_seconds
@@ -346,8 +346,8 @@ class _Bet:
             yield from self.wait(backoff, why, least, tx_hash)
 
     def resubmit(self, placed: Placed) -> Steps[Placed]:
-        """Send the bet again after its block was removed from the chain. If that fails, the bet counts as made but not
-        final, unless the service refuses it for good."""
+        """Send the bet again after its block was removed from the chain. If sending fails, the bet counts as made but
+        not final, unless the service refuses it for good."""
         try:
             return (yield from self.submit())
         except VpmError as error:
@@ -356,13 +356,13 @@ class _Bet:
             raise self.not_final(placed, str(error)) from error
 
     def is_settled_for_now(self, error: ApiError) -> bool:
-        """Return whether retrying now is pointless: either the bet must change, or it was refused in a block, which the
-        chain may undo only after many minutes."""
+        """Return whether retrying now is pointless. Either the bet must change, or it was refused in a block, and the
+        chain may need many minutes to undo that block."""
         return not error.retriable or (not error.is_final and error.status < 429)
 
     def is_duplicate(self, error: ApiError) -> bool:
-        """Return whether the same bet of this wallet is in flight under another key. Retrying until that bet is settled
-        would place a second bet, and only the caller may decide to do so."""
+        """Return whether the same bet of this wallet is in flight under another key. If retries went on until that bet
+        was settled, they would place a second bet. Only the caller may decide to do that."""
         return error.code == "rate_limited" and error.trade_id not in (None, self.ticket.trade_id)
 
     def wait(self, backoff: Backoff, why: str, least: float | None = None, tx_hash: str | None = None) -> Steps[None]:
@@ -391,7 +391,7 @@ class _Bet:
 
     def challenge(self, response: Reply | Lost) -> AgentChallenge | None:
         """Return the payment challenge in a response, or None. After a payment was sent, only a challenge for this bet
-        counts, because any other challenge did not come from the API."""
+        counts; any other challenge did not come from the API."""
         if isinstance(response, Lost) or response.status != 402:
             return None
         try:
@@ -403,8 +403,8 @@ class _Bet:
         return challenge
 
     def reason_if_expired(self, challenge: AgentChallenge) -> str:
-        """Return why the service asks for another payment, if this payment has expired. If it has not, the service
-        refused it: raise PaymentRefused."""
+        """Return the service's reason for asking for another payment, if this payment has expired. Raise PaymentRefused
+        if it is still valid, because the service has then refused it."""
         why = challenge.error or "The payment was not accepted."
         payment = self.ticket.payment
         if payment is not None and time.time() < payment.valid_before - ABOUT_TO_END_SECONDS:
@@ -412,8 +412,8 @@ class _Bet:
         return why
 
     def sign_payment(self, challenge: AgentChallenge) -> Steps[None]:
-        """Sign the payment if the challenge is for this bet. An expired payment is signed again with the same nonce,
-        which the token accepts once, so it remains one payment."""
+        """Sign the payment if the challenge is for this bet. An expired payment is signed again with the same nonce.
+        The token accepts a nonce only once, so it remains one payment."""
         try:
             offer = self.check_challenge(challenge)
         except Untrusted as wrong:
@@ -467,8 +467,9 @@ class _Bet:
         return offer
 
     def renew_lock(self, backoff: Backoff, refusal: ApiError) -> Steps[None]:
-        """Get a new price lock. The bet's limits, hash and payment stay the same. If there is no new lock, the error's
-        payment state follows from `refusal`, the error that made a new lock necessary."""
+        """Get a new price lock. The bet's limits, hash and payment stay the same. `refusal`: the error that made a new
+        lock necessary. If the service refuses a new lock, the raised error has the payment state that `refusal`
+        implies."""
         ticket = self.ticket
         again = operations.quote(ticket.market_id, side=ticket.side, size_usd=ticket.size_usd, wallet=ticket.wallet)
         try:
@@ -543,7 +544,7 @@ class _Bet:
             raise ReceiptWrong(f"The receipt is signed by {signer}, not by {self.attester}.")
 
     def wait_until_final(self, placed: Placed, ends: float) -> Steps[AgentTradeProofAnswer | None]:
-        """Return the proof once the bet's block is final, or None if the stake is no longer in the receipt's
+        """Return the proof as soon as the bet's block is final. Return None if the stake is no longer in the receipt's
         transaction."""
         why = "there was no time left to check"
         while (left := ends - time.monotonic()) > 0:
@@ -580,8 +581,8 @@ class _Bet:
     # ------------------------------------------------------------ the state of the payment
 
     def state_after_refusal(self) -> Payment:
-        """Return the payment's state after a final refusal. An earlier call without a response may still succeed until
-        the payment expires."""
+        """Return the payment's state after a final refusal. Until the payment expires, an earlier call that got no
+        response may still succeed."""
         payment = self.ticket.payment
         if payment is None:
             return Payment.NONE

@@ -29,7 +29,7 @@ to_json = msgspec.json.Encoder(decimal_format="number").encode
 
 @dataclass(frozen=True, slots=True)
 class Call(Generic[T]):
-    """A request and the type of its response. `of_wallet`: whether a query without a wallet gets the client's."""
+    """A request and its response type. `of_wallet`: whether to add the client's wallet to a query without one."""
 
     method: str
     path: str
@@ -52,7 +52,7 @@ class Reply:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """A request without a response. The request may or may not have arrived."""
+    """A request that got no response. The request may or may not have arrived."""
 
     why: str
 
@@ -65,7 +65,7 @@ def decimal(amount: Amount) -> Decimal:
 
 
 def units(amount: Amount) -> int:
-    """Convert to millionths, the unit of the token and the contract, without rounding."""
+    """Convert an amount to millionths, the unit of the token and the contract, without rounding."""
     scaled = decimal(amount).scaleb(6)
     if scaled != scaled.to_integral_value():
         raise ValueError(f"{amount} has more than 6 decimals.")
@@ -106,8 +106,8 @@ _one_at_a_time = threading.Lock()
 
 
 def decoder(model: type[T]) -> msgspec.json.Decoder[T]:
-    """Return the JSON decoder of `model`. Only one thread at a time makes a decoder: if two threads use a type for the
-    first time at the same moment, msgspec 0.22 crashes the process."""
+    """Return the JSON decoder of `model`. Only one thread at a time creates a decoder. If two threads use a type for
+    the first time at the same moment, msgspec 0.22 crashes the process."""
     with _one_at_a_time:
         if model not in _decoders:
             _decoders[model] = msgspec.json.Decoder(model)

@@ -39,7 +39,7 @@ def stream_call(wallet: str, trade_id: str | None, cursor: Cursor) -> Call[Agent
 
 class EventParser:
     """A parser of server-sent events. An event that is cut off when the connection breaks is dropped. `contiguous`:
-    whether the stream has all the wallet's events, so that their numbers have no gap."""
+    whether the stream has all the wallet's events, with no gap in their numbers."""
 
     def __init__(self, cursor: Cursor, *, contiguous: bool) -> None:
         self._cursor = cursor
@@ -48,8 +48,8 @@ class EventParser:
         self._has_begun = False
 
     def line(self, line: str) -> AgentEvent | None:
-        """Return the new event that this line completes, if there is one. Raise Unreachable if earlier events are
-        missing: a reopened stream begins with them."""
+        """Return the new event that this line completes, if there is one. Raise Unreachable if the stream skipped
+        events. A reopened stream begins with the skipped events."""
         if line:
             name, _, value = line.partition(":")
             if name == "data":

@@ -87,7 +87,7 @@ def health() -> Call[models.AgentHealthAnswer]:
 
 
 def getting_started() -> Call[models.AgentGettingStarted]:
-    """Return the first bet in six steps."""
+    """Return a guide to the first bet, in six steps."""
     return get("/getting-started", models.AgentGettingStarted)
 
 

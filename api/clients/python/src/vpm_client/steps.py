@@ -1,5 +1,5 @@
-"""The steps of bets and requests, without I/O: a generator yields the next step, and a sync or async client carries it
-out."""
+"""The steps of bets and requests, without I/O. A generator yields the next step, and a sync or async client performs
+it."""
 
 from __future__ import annotations
 
@@ -84,8 +84,8 @@ class Backoff:
         self._pause = FIRST_PAUSE
 
     def next(self, least: float | None = None) -> float | None:
-        """Return the seconds until the next try, or None if the deadline is too near. `least`: the API's
-        Retry-After."""
+        """Return the seconds until the next try, or None if the deadline is too near. `least`: the fewest seconds to
+        wait, from the API's Retry-After."""
         pause = max(self._pause * random.uniform(0.7, 1.3), least or 0.0)  # noqa: S311 (only spreads retries)
         self._pause = min(self._pause * 2, MAX_PAUSE)
         return None if time.monotonic() + pause > self._ends else pause
@@ -105,7 +105,7 @@ def send_once(call: Call[T]) -> Steps[T]:
 
 
 def send_with_retries(call: Call[T], backoff: Backoff) -> Steps[T]:
-    """Make a call that changes nothing, until there is a response."""
+    """Make a call and retry it until `backoff` ends. The call must not change anything."""
     while True:
         try:
             return (yield from send_once(call))

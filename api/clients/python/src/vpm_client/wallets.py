@@ -62,7 +62,7 @@ class DerSigner:
 
 @dataclass(frozen=True, slots=True)
 class ContractWallet:
-    """A contract wallet (ERC-1271) with a signer whose signature it accepts."""
+    """A contract wallet (ERC-1271) and the signer whose signatures it accepts."""
 
     address: str
     signer: Signer
@@ -105,7 +105,8 @@ def check_signature(wallet: Wallet, message: TypedData | str, made: Any) -> byte
 
 
 def _of_der(der: bytes, digest: bytes, address: str) -> bytes:
-    """Convert a DER signature, SEQUENCE {INTEGER r, INTEGER s}, to r, s, v. The token accepts only the lower s."""
+    """Convert a DER signature, SEQUENCE {INTEGER r, INTEGER s}, to r, s, v. The token accepts only the lower of the two
+    possible s."""
     r, rest = _integer(der[2:])
     s, _ = _integer(rest)
     if s > HALF_ORDER:

@@ -20,12 +20,12 @@ WINDOW_SECONDS = 300
 
 class WebhookVerifier:
     """A verifier of deliveries. Pass the `secret` of a registered webhook or, for callbacks of single trades, the
-    address that signs them (`health().health.attester`). It signs the callbacks of all wallets, so accept only events
-    whose `trade_id` is yours.
+    address that signs them (`health().health.attester`). That address signs the callbacks of all wallets, so accept
+    only events whose `trade_id` is yours.
 
-    A delivery is refused if its signature is wrong, its timestamp is more than `window_seconds` from now, or it was
-    received before. The service may deliver an event again with a new timestamp, so skip each `event_id` that you have
-    handled.
+    A delivery is refused if its signature is wrong, if its timestamp is more than `window_seconds` from now, or if it
+    was received before. The service may deliver an event again with a new timestamp, so skip each `event_id` that you
+    have handled.
     """
 
     def __init__(
@@ -75,7 +75,8 @@ class WebhookVerifier:
 
 
 def handshake(event: AgentEvent) -> dict[str, str] | None:
-    """Return the JSON response to a `webhook.verify` event, which activates the webhook, or None for other events."""
+    """Return the JSON response to a `webhook.verify` event. The response activates the webhook. Return None for other
+    events."""
     return {"challenge": str(event.payload["challenge"])} if event.type == "webhook.verify" else None
 
 
