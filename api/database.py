@@ -43,8 +43,8 @@ async def reading(
 @asynccontextmanager
 async def free_connection(pool: ConnectionPool, busy: Callable[[], Problem]) -> AsyncIterator[Connection]:
     """Yield a pooled connection. If none becomes free soon, raise the refusal `busy`; nothing has been written at that
-    point. If a connection failed during the wait, or is still being opened, raise the PoolTimeout instead, because the
-    database is down rather than busy."""
+    point. If a connection failed during the wait or is still being opened, raise the PoolTimeout instead: the database
+    is down rather than busy."""
     async with AsyncExitStack() as stack:
         failures = _failures(pool)
         try:
@@ -57,7 +57,7 @@ async def free_connection(pool: ConnectionPool, busy: Callable[[], Problem]) -> 
 
 
 def _failures(pool: ConnectionPool) -> int:
-    """Return how many connections have failed so far: when opened, when checked, or in use."""
+    """Return how many connections have failed so far: while being opened, while being checked, or in use."""
     stats = pool.get_stats()
     return sum(stats.get(name, 0) for name in ("connections_errors", "connections_lost", "returns_bad"))
 
@@ -66,7 +66,7 @@ def unnest_rows(name: str, **columns: tuple[type[TypeEngine[Any]], Iterable[Any]
     """Build an `unnest(...)` table from literal rows, for use in a join.
 
     Each column is passed as one array parameter. The statement is therefore the same for any number of rows, and is
-    prepared once. A statement with VALUES would be compiled anew each time.
+    prepared only once. A statement with VALUES would be compiled each time.
     """
     arrays = [literal(list(values), ARRAY(kind)) for kind, values in columns.values()]
     names = [column(each, kind) for each, (kind, _) in columns.items()]

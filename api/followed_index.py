@@ -1,5 +1,5 @@
 """A surface's copy of the index in memory. It waits for the indexer's notifications, reads what changed and publishes
-the new state. While the database is unreachable, the last state remains.
+the new state. While the database is unreachable, the previous state is kept.
 
 Notifications come from the primary, but reads may go to a replica that lags a little. Reads are therefore repeated
 until the replica has the notified block.
@@ -39,16 +39,17 @@ Read = Callable[[AsyncConnection, V | None], Awaitable[V | None]]
 
 
 class FollowedIndex(Generic[V]):
-    """A surface's markets as last read. They are read again after each notification of their chain.
+    """A surface's markets as last read. They are read again after each notification about their chain.
 
-    `snapshot` is None until the first read. `tick` grows with every publication. `generation` grows whenever everything
-    is read again, because a rebuild of the index changes rows but not their blocks. Values cached for an earlier
-    generation are outdated even if the snapshot is equal.
+    `snapshot` is None until the first read. `tick` grows with every published state. `generation` grows whenever
+    everything is read again, because a rebuild of the index changes rows but not their blocks. Values cached for an
+    earlier generation are outdated even if the snapshot is equal.
 
     `name`: the surface's name in the log. `url`: the URL of the primary, which sends the notifications. `read`: reads
     the state; it is called within one database snapshot. `pause_seconds`: the average time between reads, however fast
-    blocks come. `is_stale`: returns whether a state is too old to count as current; a change of its result is published
-    too. `replica_block`: returns the last block that a state includes; it is given if the engine reads from a replica.
+    blocks arrive. `is_stale`: returns whether a state is too old to count as current. When its result changes, the
+    state is published again. `replica_block`: returns the last block that a state includes. Pass it if the engine reads
+    from a replica.
     """
 
     def __init__(
@@ -189,7 +190,7 @@ class Archive(Generic[K, V]):
     """A cache of settled markets' rows.
 
     The reader of the index calls `forget` for rows that have changed, and `forget_all` when any row may have changed. A
-    row that was read during a change may be outdated, so it is returned but not kept.
+    row that was read during a change may be outdated, so it is returned but not cached.
     """
 
     def __init__(self, engine: AsyncEngine, load: LoadRows[K, V], *, most: int = MAX_SETTLED_KEPT) -> None:
@@ -208,7 +209,8 @@ class Archive(Generic[K, V]):
         self._rows.clear()
 
     async def get(self, keys: Iterable[K]) -> dict[K, V]:
-        """Return the rows of settled markets among these keys. Raise one of DATABASE_ERRORS if any is unreadable."""
+        """Return the rows of the settled markets among these keys. Raise one of DATABASE_ERRORS if any row cannot be
+        read."""
         distinct = dict.fromkeys(keys)
         rows = {key: value for key in distinct if (value := self._rows.get(key)) is not None}
         missing = [key for key in distinct if key not in rows]

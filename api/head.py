@@ -1,4 +1,4 @@
-"""The last indexed block of a chain, in the form that every surface keeps."""
+"""The last indexed block of a chain, as all surfaces represent it."""
 
 from __future__ import annotations
 
@@ -54,14 +54,15 @@ class Head:
 
 
 def chain_now(head_timestamp: int) -> int:
-    """Return the wall clock's time, or the head's timestamp on a warped or stalled chain, where the two diverge."""
+    """Return the wall clock's time. If the chain is warped or stalled, so that the two clocks diverge, return the
+    head's timestamp instead."""
     wall = int(time.time())
     return wall if 0 <= wall - head_timestamp <= CLOCK_SLACK_SECONDS else head_timestamp
 
 
 async def read_cursor(connection: AsyncConnection, chain_id: int, *venue: Column[Any]) -> Any | None:
-    """Return the chain's `chain_cursor` row, with `last_reorg` and these columns of the venue, or None before the first
-    block is indexed."""
+    """Return the chain's `chain_cursor` row with `last_reorg` and the given columns of the venue. Return None before
+    the first block is indexed."""
     of_chain = venue[0].table.c.chain_id == chain_cursor.c.chain_id
     query = (
         select(chain_cursor, *venue, last_reorg(chain_id).label("last_reorg"))

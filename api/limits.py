@@ -1,7 +1,7 @@
 """Limits for callers: how a caller is identified, how many requests it may make, and how much long work runs at once.
 
-Rates are counted by a moving window, in memory or in Redis. In memory each process counts on its own, so several
-processes together allow more than the rate. A Redis that is down or hangs neither refuses nor delays requests.
+Rates are counted over a moving window, in memory or in Redis. In memory each process counts on its own, so several
+processes together allow more than the rate. If Redis is down or hangs, requests are neither refused nor delayed.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ _IPV4_AND_PORT = re.compile(r"([^:]*):\d+")
 
 def caller_ip(request: web.Request, settings: Settings) -> str:
     """Return the caller's address for rate limits. For IPv6 it is the /64 network, the smallest block that a customer
-    gets. Behind trusted proxies it is an entry of X-Forwarded-For: the last behind one proxy, the second to last behind
-    two. Earlier entries come from the caller and prove nothing."""
+    gets. Behind trusted proxies the address comes from X-Forwarded-For: the last entry behind one proxy, the second to
+    last behind two. Earlier entries come from the caller and prove nothing."""
     address = request.remote or ""
     if settings.trust_proxy:
         address = forwarded(request.headers.getall("X-Forwarded-For", ()), settings.proxy_hops) or address
@@ -77,8 +77,8 @@ def bucket(address: str) -> str:
 
 
 def network(caller: str) -> str:
-    """Return the network around a caller that one customer may own: an IPv6 /48 or an IPv4 /24. Shared limits also
-    count by network, because the owner of many addresses could otherwise use them up."""
+    """Return the caller's surrounding network, an IPv6 /48 or an IPv4 /24, all of which one customer may own. Shared
+    limits also count by network. Otherwise the owner of many addresses could exhaust them."""
     if caller == "unknown":
         return caller
     own = ipaddress.ip_network(caller)
@@ -87,7 +87,7 @@ def network(caller: str) -> str:
 
 def blocked_region(request: web.Request, settings: Settings) -> str | None:
     """Return the caller's region if it is blocked, else None. Without a trusted proxy, no region is known. Raise a 400
-    if the region header occurs twice, because one of the two is from the caller."""
+    if the region header occurs twice, because one of the two comes from the caller."""
     if not settings.trust_proxy:
         return None
     regions = request.headers.getall(settings.region_header, ())
@@ -105,8 +105,8 @@ SWEEP_SECONDS = 1.0
 
 
 class _InMemory(MemoryStorage):
-    """The library's in-memory moving windows. Expired entries are removed once a second; the library would do so
-    continuously, with a thread switch for each key. Nothing is awaited, so no lock is needed."""
+    """The library's in-memory moving windows. Here expired entries are removed once a second. The library would remove
+    them continuously, with a thread switch for each key. Nothing is awaited, so no lock is needed."""
 
     STORAGE_SCHEME = None  # type: ignore[assignment]  # created directly, not by URL
 
@@ -144,7 +144,7 @@ RETRY_STORAGE_SECONDS = 1.0
 
 
 def _storage_of(url: str) -> object:
-    """Open a storage. Each step has a deadline, and the client's own retries are switched off."""
+    """Open a storage. Each step has a deadline, and the client's own retries are disabled."""
     if url == "async+memory://":
         return _InMemory()
     options: dict[str, Any] = {
@@ -176,13 +176,13 @@ class RateLimits:
             raise await self._refusal(item, rule, caller, message)
 
     async def take_external(self, item: RateLimitItem, rule: str, caller: str, message: str) -> None:
-        """Count a request as `take` does, for a limit that no specification sets. The machine itself is exempt: behind
-        an untrusted proxy all callers look local, and then have no limit instead of a single shared one."""
+        """Count a request as `take` does, for a limit that no specification sets. Callers on this machine are exempt.
+        Behind an untrusted proxy all callers look local; they then have no limit rather than a single shared one."""
         if not is_local(caller):
             await self.take(item, rule, caller, message)
 
     async def check(self, item: RateLimitItem, rule: str, caller: str, message: str) -> None:
-        """Raise the 429 of `take` if the window is full. This request is not counted."""
+        """Raise the same 429 as `take` if the window is full, but do not count this request."""
         if not await self._has_room(self._limiter.test(item, rule, caller), rule):
             raise await self._refusal(item, rule, caller, message)
 
@@ -226,8 +226,8 @@ PAGES_EACH_ADDRESS = parse("6000/minute")  # a hundred open pages that refresh o
 class RequestQuota:
     """The rate limit of each address for responses that are not served from memory.
 
-    It stops a caller in an endless loop from exhausting the processor and the database; a hundred visitors behind one
-    address stay far below it. `refused`: the documented 429.
+    It stops a caller in an endless loop from exhausting the processor and the database. Even a hundred visitors behind
+    one address stay far below it. `refused`: the documented 429.
     """
 
     def __init__(
@@ -243,7 +243,7 @@ class RequestQuota:
         await self._limits.take_external(self._rate, self._rule, caller_ip(request, self._settings), message)
 
     def counted(self, operations: Iterable[Operation]) -> tuple[Operation, ...]:
-        """Return the operations with this limit, except those that respond from memory or stream."""
+        """Return the operations with this limit applied, except to those that respond from memory or stream."""
         return tuple(self._counted(each) if each.timed else each for each in operations)
 
     def _counted(self, operation: Operation) -> Operation:
@@ -257,7 +257,7 @@ class RequestQuota:
 
 
 class LimiterFull(Exception):
-    """The work may not start now. `own`: whether the caller or its network is at its limit; otherwise all places are
+    """The work may not start now. `own`: whether the caller or its network is at its own limit. If not, all places are
     taken."""
 
     def __init__(self, *, own: bool) -> None:
@@ -265,7 +265,8 @@ class LimiterFull(Exception):
         self.own = own
 
     def refusal(self, own: str, full: str, *, code: str = "busy", seconds: int = 10) -> Problem:
-        """Return the refusal with the message that applies. `code`: the error code if all places are taken."""
+        """Return a 429 with the message `own` if the caller's own limit is reached, else a 503 with the message `full`.
+        `code`: the error code of the 503."""
         if self.own:
             return Problem(429, "rate_limited", own, retry_after=seconds)
         return Problem(503, code, full, retry_after=seconds)
@@ -273,7 +274,7 @@ class LimiterFull(Exception):
 
 class ConcurrencyLimiter:
     """A limit on the work that runs at once: in total, for each caller, and for each network, which gets at most a
-    third. Programs on this machine are bound only by the total."""
+    third. Callers on this machine are subject only to the total."""
 
     def __init__(self, most: int, most_each: int) -> None:
         self._most, self._most_each = most, most_each

@@ -1,5 +1,5 @@
 """An MCP server built with the official SDK, over stateless streamable HTTP. The SDK speaks ASGI, so `McpServer.answer`
-passes each aiohttp request through it. Only `api.tools` imports this module, at the first call."""
+passes each aiohttp request through it. Only `api.tools` imports this module, on the first call."""
 
 from __future__ import annotations
 

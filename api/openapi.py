@@ -41,7 +41,7 @@ def required(*names: str) -> Callable[[dict[str, Any]], None]:
 
 
 def _sent(field: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an optional parameter's schema without null, which a query or a header cannot contain."""
+    """Return an optional parameter's schema without the null alternative: a query or a header cannot contain null."""
     values = [each for each in field.get("anyOf", ()) if each != {"type": "null"}]
     if "default" not in field or field["default"] is not None or len(values) != 1:
         return dict(field)
@@ -49,7 +49,8 @@ def _sent(field: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class _Naming(GenerateJsonSchema):
-    """A schema generator that names a class by its surface and its name, without its module, as in `StockMarket`."""
+    """A schema generator that names a class by its surface and its name, without its module: `StockMarket`, for
+    example."""
 
     def get_defs_ref(self, core_mode_ref: CoreModeRef) -> DefsRef:
         ref, mode = core_mode_ref
@@ -65,7 +66,7 @@ def _published(matched: re.Match[str]) -> str:
 
 def schema_name(surface: str, name: str) -> str:
     """Return the published name of a surface's class. On the agent surface, `Body` in a name becomes `Answer`, because
-    that surface publishes both a thing, such as a quote, and the answer that contains it."""
+    that surface publishes both an object, such as a quote, and the answer that contains it."""
     owner = surface.capitalize()
     if name.endswith("Body"):
         name = name.removesuffix("Body") + ("Answer" if owner == "Agent" else "")
@@ -216,7 +217,8 @@ class ServiceDescription:
 
 
 def docs_surface(surfaces: Sequence[Surface], *, title: str, server: str) -> Surface:
-    """Return a surface that serves the documents of these surfaces. Their example requests work when they are read."""
+    """Return a surface that serves the documents of these surfaces. The example requests are generated so that they
+    work when a document is read."""
     whole = _described(surfaces, title, server)
     operations = [_document("/openapi.json", "All surfaces in one OpenAPI document", whole, surfaces)]
     for surface in surfaces:
@@ -233,7 +235,8 @@ def docs_surface(surfaces: Sequence[Surface], *, title: str, server: str) -> Sur
 
 
 def _described(surfaces: Sequence[Surface], title: str, server: str) -> TimedValue[OpenApi]:
-    """Return the document, built in a thread at the first request, because it would delay the start."""
+    """Return the document. It is built in a thread on the first request, because building it earlier would delay the
+    start."""
     return TimedValue(partial(asyncio.to_thread, partial(document, surfaces, title=title, server=server)))
 
 

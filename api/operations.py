@@ -98,7 +98,8 @@ def default_error_body(problem: Problem, _request_id: str) -> Mapping[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class DocumentedAnswer:
-    """A documented response. `model`: the struct of its body; None if it has no body, or one that is not JSON."""
+    """A documented response. `model`: the struct of its body; None if the response has no body or a body that is not
+    JSON."""
 
     description: str
     model: type[Body] | None = None
@@ -159,7 +160,7 @@ class Operation:
         return "_".join((self.method.lower(), *words))
 
     def measured(self) -> Handler:
-        """Return the handler with metrics. The log lines of a timed operation also have the request id."""
+        """Return the handler with metrics. The log lines of a timed operation also contain the request id."""
         handler, counts = self.handler, {200: REQUESTS.labels(self.id, "200")}
 
         async def counted(request: web.Request) -> web.StreamResponse:

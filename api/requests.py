@@ -37,7 +37,7 @@ WHOLE = BeforeValidator(_whole)
 
 
 def read_query(request: web.Request, model: type[M]) -> M:
-    """Parse the query. Refuse a repeated parameter; ignore an unknown one."""
+    """Parse the query. Refuse repeated parameters; ignore unknown ones."""
     values: dict[str, str] = {}
     names = {field.alias or name for name, field in model.model_fields.items()}
     for name, value in request.query.items():
@@ -54,8 +54,9 @@ def read_path(request: web.Request, model: type[M]) -> M:
 
 
 async def read_json(request: web.Request, *, limit: int, exact: bool = False) -> Any:
-    """Parse the body as JSON. Raise a 400, or what `read_body` raises. `exact`: whether numbers keep their digits as
-    written, because amounts must not pass through binary floats."""
+    """Parse the body as JSON. Raise a 400 for invalid JSON or duplicate fields, or a refusal from `read_body`. `exact`:
+    whether numbers keep their digits as written. Amounts need this, because they must not pass through binary floats.
+    """
     body = await read_body(request, limit=limit)
     try:
         content = loads(body) if exact else orjson.loads(body)
@@ -83,7 +84,8 @@ async def read_body(request: web.Request, *, limit: int) -> bytes:
 
 
 def reject_duplicate_fields(body: bytes) -> None:
-    """Refuse JSON in which an object has a field twice, because parsers differ in which one they use."""
+    """Refuse JSON in which an object contains the same field twice, because parsers differ in which of the two they
+    use."""
     try:
         json.loads(body, object_pairs_hook=_reject_duplicates, parse_int=str, parse_float=str)
     except RecursionError:
@@ -159,8 +161,8 @@ MAX_BODIES_EACH = 32
 
 
 class BodyTimeout:
-    """A limit on how long request bodies may take, and on how many are received at once: a body that is announced and
-    not sent costs the sender nothing, but takes a connection."""
+    """A limit on how long a request body may take to arrive, and on how many bodies are received at once. Announcing a
+    body without sending it costs the sender nothing, but occupies a connection."""
 
     def __init__(self, caller: Callable[[web.Request], str]) -> None:
         self._caller = caller
@@ -207,8 +209,8 @@ _CONDITIONS = ("accept-encoding", "if-none-match")
 
 
 def report_unknown_parameters(operation: Operation, handler: Handler) -> Handler:
-    """Return a handler that adds `ignoredQuery` to its JSON body, in its `meta` object if it has one, when the request
-    has unknown parameters."""
+    """Return a handler that reports unknown query parameters as `ignoredQuery` in its JSON body. The field goes into
+    the body's `meta` object if there is one."""
     fields = {} if operation.query is None else operation.query.model_fields
     names = {field.alias or name for name, field in fields.items()}
 

@@ -21,7 +21,7 @@ HEADERS = {
 
 
 async def write_chunk(request: web.Request, response: web.StreamResponse, chunk: bytes) -> bool:
-    """Write a chunk and return True. If the client does not read, close the connection and return False."""
+    """Write a chunk and return True. If the client reads too slowly, close the connection and return False."""
     transport = request.transport
     if transport is not None and transport.get_write_buffer_size() == 0 and len(chunk) < NO_WAIT_BYTES:
         await response.write(chunk)  # does not wait

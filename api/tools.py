@@ -39,9 +39,9 @@ class RestTool:
     """A tool for one operation.
 
     `operation`: the id of the operation. `renamed`: the tool's names for the operation's parameters, where they differ.
-    `required`: the arguments that are required in addition to those the operation requires. `fixed`: the body fields
-    that have a fixed value. `defaults`: the values of arguments that a call leaves out. `schemas`: additions to the
-    arguments' schemas. `read_only`, `destructive`, `idempotent`: MCP's hints of these names.
+    `required`: arguments that the tool requires although the operation does not. `fixed`: the body fields that have a
+    fixed value. `defaults`: the values of arguments that a call leaves out. `schemas`: additions to the arguments'
+    schemas. `read_only`, `destructive`, `idempotent`: MCP's hints of these names.
     """
 
     name: str
@@ -77,7 +77,7 @@ class ToolResult:
 
 
 def refusal(body: Mapping[str, Any]) -> ToolResult:
-    """Return a REST error as text alone. Clients validate structured content against the output schema even in errors,
+    """Return a REST error as text only. Clients validate structured content against the output schema even in errors,
     and would report the mismatch instead of the error."""
     return ToolResult(to_json(body).decode(), is_error=True)
 
@@ -341,7 +341,7 @@ def subrequest(
     forwarded: Sequence[str],
     body: bytes,
 ) -> web.Request:
-    """Return an internal request, whose response is not written to the connection. `match`: the path's parameters.
+    """Return an internal request. Its response is not written to the connection. `match`: the path's parameters.
     `headers`: the headers of the new request. `forwarded`: the names of headers that are copied from the outer request;
     nothing else is copied."""
     all_headers = CIMultiDict(headers)
@@ -459,7 +459,7 @@ class McpEndpoint:
                 await self._running
 
     async def _start(self) -> McpServer:
-        """Start the server at the first call, because the MCP library takes 30 MB. The server's task group runs in a
+        """Start the server on the first call, because the MCP library takes 30 MB. The server's task group runs in a
         separate task, because the task that enters a task group must also leave it."""
         tools = await self._tools.get()
         module = await asyncio.to_thread(import_module, "api.mcp")
@@ -490,8 +490,8 @@ class McpEndpoint:
         return json_response(body, cache_control="public, max-age=60")
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
-        """Pass a request to the MCP library. First refuse what the library would read differently from the rest of the
-        API: another content type, and duplicate fields."""
+        """Pass a request to the MCP library. First refuse what the library would handle differently from the rest of
+        the API: other content types and duplicate fields."""
         if request.method == "POST":
             try:
                 await read_json(request, limit=BODY_LIMIT)

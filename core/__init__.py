@@ -1,4 +1,4 @@
-"""Code that all daemons share: configuration, chain client, money, database, logging, health.
+"""Code shared by all daemons: configuration, chain client, money, database, logging, health.
 
 The daemons import this package, never the reverse. They communicate with one another through PostgreSQL.
 """

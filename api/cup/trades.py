@@ -1,5 +1,5 @@
-"""Checks and places signed trades in batches: each batch takes one thread, one round trip and one transaction for all
-trades that wait."""
+"""Checks and places signed trades in batches. A batch checks and places all waiting trades with one thread, one round
+trip and one transaction."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ A = TypeVar("A")
 class Batcher(Generic[Q, A]):
     """Runs calls in batches. The first call runs at once; calls that arrive while a batch runs form the next batch.
 
-    `work` returns a result or an exception for each call, in order. An exception that it raises goes to all callers of
-    the batch. Cancelling a caller does not cancel its work.
+    `work` returns a result or an exception for each call, in order. An exception that `work` raises goes to all callers
+    of the batch. Cancelling a caller does not cancel its work.
     """
 
     def __init__(self, work: Callable[[Sequence[Q]], Awaitable[Sequence[A | Exception]]], most: int = 128) -> None:
@@ -68,7 +68,8 @@ class Batcher(Generic[Q, A]):
 
 @dataclass(frozen=True, slots=True)
 class CheckedTrade:
-    """A trade's check. `market`: None for an unknown slug. `earlier`: the trade placed with the same id, if any."""
+    """The result of checking a trade. `market`: None if the slug is unknown. `earlier`: the trade already placed with
+    the same id, if any."""
 
     signed: bool
     market: PaperMarket | None

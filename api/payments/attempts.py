@@ -47,8 +47,8 @@ class BetKey:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """A bet's last attempt. `intent`: the intent in its current state. `details`: further columns of the bet's row.
-    `is_new`: whether this request stored the attempt."""
+    """The last attempt to place a bet. `intent`: the intent in its current state. `details`: further columns of the
+    bet's row. `is_new`: whether this request stored the attempt."""
 
     number: int
     intent: Intent
@@ -57,11 +57,12 @@ class Attempt:
 
 
 class Attempts:
-    """The attempts of one surface's bets, in the surface's table of bets.
+    """The attempts to place one surface's bets, stored in the surface's table of bets.
 
-    The table has a row for each bet, with the columns nonce, amount, attempt and intent_id. `payer`, `asked_at`: the
-    names of the columns with the wallet and the last attempt's time. `details`: the columns that `Attempt.details`
-    holds. `key_is_bet`: whether the key commits to the whole bet. If it does, any intent under the key places this bet.
+    The table has a row for each bet, with the columns nonce, amount, attempt and intent_id. `payer`: the name of the
+    wallet column. `asked_at`: the name of the column with the last attempt's time. `details`: the columns that
+    `Attempt.details` holds. `key_is_bet`: whether the key commits to the whole bet. If it does, any intent under the
+    key places this bet.
     """
 
     def __init__(
@@ -113,7 +114,7 @@ class Attempts:
         return None if row is None else self.from_row(row)
 
     def from_row(self, row: Sequence[Any]) -> Attempt | None:
-        """Build an Attempt from the values of `columns`; None from an outer join without a row."""
+        """Build an Attempt from the values of `columns`. Return None for an outer join without a row."""
         number, *rest = row
         if number is None:
             return None
@@ -133,7 +134,7 @@ class Attempts:
         check: Callable[[], Awaitable[None]] | None = None,
     ) -> Attempt:
         """Store attempt number `after` + 1 and its intent in the caller's transaction, and return the attempt. If
-        another request has already stored attempt number `after` + 1, return that one instead.
+        another request has already stored that attempt number, return the stored attempt instead.
 
         The wallet is locked until the transaction ends. A concurrent request waits for the commit and then finds this
         attempt. Raise FundsReserved if `funds`, the wallet's balance, does not cover the bet on top of the pending
@@ -179,10 +180,10 @@ class Attempts:
     async def may_land(
         self, connection: Connection, key: BetKey, finality_blocks: int, *, or_in_flight: bool = True
     ) -> bool:
-        """Return whether a refused bet may still be mined by one of its attempts so far.
+        """Return whether one of the attempts so far may still place a refused bet.
 
         Until the block in which an attempt reverted is final, a reorganization may replace that block. `or_in_flight`:
-        whether an intent that is pending or mined counts, too.
+        whether an intent that is pending or mined also counts.
         """
         rows = await connection.fetch_all(self._intents.encode(), {**key.values, "prefix": key.prefix}, prepare=True)
         for state, outcome, block, indexed, finalized in rows:

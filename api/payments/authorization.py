@@ -84,7 +84,7 @@ class SignedCall:
 
     @property
     def escape_kit(self) -> dict[str, Any]:
-        """Return the call as responses show it, so that the payer can send it."""
+        """Return the call in the form that responses show, so that the payer can send it."""
         return {
             "to": self.call.to,
             "data": hex_of(self.call.data),

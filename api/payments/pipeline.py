@@ -1,6 +1,6 @@
 """The steps of a signed bet, in order: check it, store one attempt, wait for its result, and respond with its outcome.
 
-Each of the two surfaces passes its bets as a `Submission`, which has the surface's own checks and texts.
+Each of the two surfaces passes its bets as a `Submission` with the surface's own checks and texts.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ NOT_FINAL = (
 
 
 class Submission(ABC, Generic[Answer]):
-    """A signed bet that one request submitted, with the surface's part of each step. A step returns an answer or raises
-    a refusal.
+    """A signed bet that one request submitted. Each surface implements its own part of each step. A step returns an
+    answer or raises a refusal.
 
-    `release`: frees the bet's place among those being checked. A step calls it before it waits for a receipt.
+    `release`: frees the bet's place among the bets being checked. A step calls it before waiting for a receipt.
     """
 
     key: BetKey
@@ -65,12 +65,12 @@ class Submission(ABC, Generic[Answer]):
 
     @abstractmethod
     async def landed_otherwise(self, intent: Intent) -> Answer | None:
-        """Return the answer if the bet is on the chain although this attempt failed, or None if the bet is not on the
-        chain. Raise a retriable refusal while that is unknown."""
+        """Return the answer if the bet is on the chain although this attempt failed. Return None if the bet is not on
+        the chain. Raise a retriable refusal while it is unknown whether the bet is on the chain."""
 
     @abstractmethod
     async def refused(self, intent: Intent) -> Answer:
-        """Return the answer if this attempt ended without placing the bet and the bet did not land otherwise."""
+        """Return the answer if this attempt ended without placing the bet and the bet did not land in any other way."""
 
     @abstractmethod
     def pending(self, intent: Intent) -> Answer:
@@ -78,8 +78,8 @@ class Submission(ABC, Generic[Answer]):
 
     @abstractmethod
     async def landed_meanwhile(self, refusal: Problem) -> Answer | None:
-        """Return the answer if the bet has landed although it would be refused, or None. The landed bet's own effects
-        may be the reason for the refusal."""
+        """Return the answer if the bet has landed despite this refusal, else None. The landed bet's own effects may be
+        the reason for the refusal."""
 
     @abstractmethod
     def is_settled(self, refusal: Problem) -> bool:
@@ -91,8 +91,8 @@ class Submission(ABC, Generic[Answer]):
 
 
 class Payments:
-    """The pipeline of one surface. `next_step`: the sentence that says, in a refusal that is not final, where to find
-    the outcome."""
+    """The pipeline of one surface. `next_step`: a sentence that says where to find the outcome. Refusals that are not
+    final include it."""
 
     def __init__(self, context: Context, chain: ChainName, attempts: Attempts, next_step: str) -> None:
         self.attempts = attempts
@@ -156,8 +156,7 @@ class Payments:
             raise refusal from None
 
     async def may_land(self, key: BetKey, *, or_in_flight: bool = True) -> bool:
-        """Return whether a refused bet may still be mined by one of its attempts so far. Return True if that is
-        unknown."""
+        """Return whether one of the attempts so far may still place a refused bet. Return True if that is unknown."""
         try:
             async with asyncio.timeout(READ_SECONDS), self._pool.connection() as connection:
                 return await self.attempts.may_land(connection, key, self._finality_blocks, or_in_flight=or_in_flight)
@@ -178,7 +177,8 @@ def _add_escape_kit(refusal: Problem, submission: Submission[Any]) -> None:
 
 
 def asks_to_retry(refusal: Problem) -> bool:
-    """Return whether a refusal says that this bet may succeed later. A rate limit says nothing about the bet."""
+    """Return whether a refusal says that this bet may succeed later. Rate limits do not count, because they say nothing
+    about the bet."""
     return is_retriable(refusal) and not (refusal.code == "rate_limited" and "retryAfter" in refusal.extra)
 
 

@@ -1,5 +1,5 @@
-"""Stock bets: the message that a bettor signs, a bet as it was submitted, its attempts in `relay_bet`, and the search
-for the transaction that placed it.
+"""Stock bets: the message that a bettor signs, a bet as submitted, its attempts in `relay_bet`, and the search for the
+transaction that placed it.
 
 A bet is the token's EIP-712 ReceiveWithAuthorization with the settler's entry nonce (NONCE_FORMULA).
 """
@@ -162,7 +162,7 @@ ATTEMPTS = Attempts(
 class RelayedBet:
     """A bet submitted to the relay. `is_signed`: whether its wallet's key signed it. `signed`: the call that places the
     bet, with the signature in the form that the token accepts. `named_chain`, `named_settler`: the chain and the
-    settler in the request's body, if any."""
+    settler that the request's body names, if any."""
 
     bet: StockBet
     is_signed: bool
@@ -197,7 +197,7 @@ class RelayedBet:
 
     @property
     def row(self) -> dict[str, Any]:
-        """Return the columns of the bet's row besides its key. A new attempt voids an earlier confirmation."""
+        """Return the columns of the bet's row other than its key. A new attempt voids an earlier confirmation."""
         return {"market_id": self.bet.market_id, "amount": self.bet.amount, "confirmation_sent_at": None}
 
 
@@ -216,7 +216,7 @@ AND CASE p.outcome WHEN 0 THEN p.offered * v.accepted_up < m.min_entry * v.offer
 
 
 async def count_recent_returns(connection: Connection, key: BetKey) -> int:
-    """Count the signer's bets of the last hour whose accepted part was below the market's smallest bet."""
+    """Count the signer's bets in the past hour whose accepted part was below the market's smallest bet."""
     row = await connection.fetch_one(_RETURNED, key.values, prepare=True)
     assert row is not None
     return int(row[0])
@@ -248,9 +248,9 @@ class LandingUnknown(Exception):
 
 @dataclass(frozen=True, slots=True)
 class _Indexed:
-    """The index's record of a bet up to the block `number`, empty if the index is unreadable. `tx`: the transaction
-    that placed the bet. `unpaired`: a transaction that used the bet's authorization, and whose payment to the settler
-    came from something else."""
+    """The index's record of a bet up to the block `number`. It is empty if the index is unreadable. `tx`: the
+    transaction that placed the bet. `unpaired`: a transaction that used the bet's authorization, but whose transfer to
+    the settler belongs to another authorization."""
 
     number: int = 0
     hash: bytes | None = None
@@ -269,11 +269,12 @@ async def find_landing(
     spent: bool = False,
 ) -> bytes | None:
     """Return the transaction that placed a bet, or None if the bet is certainly not on the chain. Check the index
-    first, then the state of the bet's authorization at a named block. Raise LandingUnknown if the nodes cannot show it,
+    first, then the state of the bet's authorization at a specific block. Raise LandingUnknown if the nodes cannot tell,
     and RpcError or TimeoutError if no node responds.
 
     `seen`: a block seen earlier, because the state at an older block would prove nothing; None means the node's newest
-    block. `spent`: whether a node reported the authorization as used; the state at an older block does not disprove it.
+    block. `spent`: whether a node reported the authorization as used. The state at an older block does not disprove
+    that report.
     """
     index = await _read_index(engine, bet, timeout_seconds)
     if index.tx is not None:
@@ -319,11 +320,11 @@ async def _read_index(engine: AsyncEngine, bet: StockBet, timeout_seconds: float
 async def _find_use(
     client: ChainClient, contracts: StockContracts, bet: StockBet, index: _Indexed, head: int, timeout_seconds: float
 ) -> bytes | None:
-    """Return the transaction that placed the bet with its authorization, up to the block `head`, or None.
+    """Return the transaction that used the authorization to place the bet, in a block up to `head`, or None.
 
     The index has every payment to the settler. If the authorization was used by the indexed block and the index has no
-    payment, the bet was not placed, and no logs are searched: otherwise anyone could cancel an authorization and keep
-    the relay searching. If the indexed block is on a fork that the index has not left yet, it proves nothing.
+    payment, the bet was not placed and no logs are searched. Otherwise anyone could cancel an authorization and keep
+    the relay searching. If the indexed block is on a fork that the index has not left yet, the index proves nothing.
     """
     if index.unpaired is not None:
         return await _check_transaction(client, contracts, bet, index.unpaired)
@@ -350,7 +351,7 @@ async def _check_transaction(client: ChainClient, contracts: StockContracts, bet
 async def _search_logs(
     client: ChainClient, contracts: StockContracts, bet: StockBet, since: int, head: int
 ) -> bytes | None:
-    """Search the logs from the block `since` for the use of the bet's authorization. Return its transaction if it
+    """Search the logs from the block `since` for the use of the bet's authorization. Return the transaction if it
     placed the bet, else None."""
     topics = (SPENT_TOPICS, _topic(bet.signer), hex_of(bet.nonce))
     lowest = max(since, head - _MAX_SEARCH_BLOCKS)

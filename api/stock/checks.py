@@ -40,8 +40,8 @@ class ChainFacts:
 async def read_facts(
     client: ChainClient, contracts: StockContracts, bet: StockBet, call: Call | None, timeout_seconds: float
 ) -> ChainFacts:
-    """Read the facts about a bet, and simulate the call that places it, if given, on the same block. Raise RpcError if
-    no node responds."""
+    """Read the facts about a bet. If `call`, which places the bet, is given, also simulate it on the same block. Raise
+    RpcError if no node responds."""
     calls = [
         contracts.settler.call("market", bet.market_id),
         contracts.settler.call("books", bet.market_id),
@@ -97,7 +97,7 @@ def check_bounds(bet: StockBet, facts: ChainFacts) -> None:
 
 def check_window(bet: StockBet, head_time: int, now: int) -> None:
     """Refuse a bet that has expired, is not valid yet or is valid for too long. `head_time`: the time of the newest
-    block, on which the bet is simulated. `now`: the chain's clock, which runs on between blocks."""
+    block, on which the bet is simulated. `now`: the time by the chain's clock, which keeps running between blocks."""
     if bet.valid_after >= head_time:
         raise _expired(f"The bet is valid only after {bet.valid_after}; the newest block has time {head_time}.")
     if bet.valid_before < now + MIN_AHEAD_SECONDS:
@@ -140,7 +140,8 @@ def check_halt(why: str | None) -> None:
 
 
 def check_room(bet: StockBet, facts: ChainFacts) -> None:
-    """Refuse a bet on a side without room for the smallest bet, because booking and refunding it both cost gas."""
+    """Refuse a bet if its side has no room for the smallest bet, because booking the bet and refunding it would both
+    cost gas."""
     assert facts.market is not None
     least = max(MIN_BET, facts.market["minEntry"])
     if facts.room < least:
@@ -221,8 +222,8 @@ _FAILED = (
 
 
 class NodesDisagree(Problem):
-    """The 502 for a bet about which nodes contradict each other. It raises no alarm, unlike nodes that do not respond,
-    because a payer can cause it by moving money back and forth."""
+    """The 502 for a bet when nodes contradict each other about it. It raises no alarm, because a payer can cause it by
+    moving money back and forth. Nodes that do not respond do raise an alarm."""
 
 
 def region_blocked(region: str) -> Problem:

@@ -42,7 +42,7 @@ class MarketResult:
 
 @dataclass(frozen=True, slots=True)
 class ListedMarket:
-    """A market with its books and its result. `version` changes whenever a row of the market does."""
+    """A market with its books and its result. `version` changes whenever any row of the market changes."""
 
     id: int
     ticker: str
@@ -75,7 +75,7 @@ class ListedMarket:
         return self.market.terms.freeze_time + self.market.terms.void_delay
 
     def phase(self, now: int) -> Phase:
-        """Return the phase at the head block's time `now`: if the chain stalls, its markets stall too."""
+        """Return the phase at the head block's time `now`. If the chain stalls, its markets stall too."""
         if self.market.voided:
             return Phase.VOID
         if self.market.winner is not None:
@@ -131,9 +131,10 @@ class MarketReadings:
 
 @dataclass(frozen=True, slots=True)
 class Oracle:
-    """The last reading of feeds and markets. `read_at`: its time by our clock; 0 before the first. `latest`: the last
-    good round of each feed. `unreadable`: the feeds that returned no round at the last read. `halts`: for each halted
-    feed, why its markets accept no bets now. `version` grows with every change."""
+    """The last reading of feeds and markets. `read_at`: the time of the reading by our clock; 0 before the first
+    reading. `latest`: the last good round of each feed. `unreadable`: the feeds that returned no round at the last
+    read. `halts`: for each halted feed, the reason why its markets accept no bets now. `version` grows with every
+    change."""
 
     read_at: int = 0
     latest: Mapping[str, Round] = field(default_factory=dict)

@@ -1,5 +1,5 @@
-"""GET /api/health: checks everything that keeps the markets running. The checks, which query the nodes, run once for
-all requests within a second."""
+"""GET /api/health: checks everything that keeps the markets running. The checks query the nodes, so all requests within
+a second share one run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The stock markets, read from the index: current ones are kept in memory, older ones are read on request."""
+"""The stock markets, read from the index: current markets are kept in memory, older ones are read on request."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ HELD = select(
 async def read_snapshot(
     chain_id: int, archive: Archive[int, ListedMarket], connection: AsyncConnection, previous: MarketsSnapshot | None
 ) -> MarketsSnapshot | None:
-    """Return the current state, or None before the first block. Only markets that changed since `previous` are read;
-    they are also removed from `archive`, since it may hold old rows of them. Call this within one snapshot."""
+    """Return the current state, or None before the first block. Only markets that changed since `previous` are read.
+    They are also removed from `archive`, because it may hold their old rows. Call this within one snapshot."""
     row = await read_cursor(connection, chain_id, stock_venue.c.entries_paused, stock_venue.c.fees_swept)
     if row is None:
         return None
@@ -86,7 +86,8 @@ async def _read_present(connection: AsyncConnection, reorgs: int) -> dict[int, L
 
 
 def _present(markets: Mapping[int, ListedMarket]) -> dict[int, ListedMarket]:
-    """Return the markets to keep: unsettled ones, those listed or settled last, and the newest with unpaid winners."""
+    """Return the markets to keep: the unsettled ones, the settled ones that were listed or settled last, and the newest
+    ones with unpaid winners."""
     settled = [(each.result.at, number) for number, each in markets.items() if each.result is not None]
     kept = {number for _, number in heapq.nlargest(MAX_SETTLED, settled)}
     kept.update(heapq.nlargest(MAX_SETTLED, (number for _, number in settled)))
@@ -102,14 +103,15 @@ async def read_settled(chain_id: int, connection: AsyncConnection, numbers: Sequ
 
 
 async def read_settled_page(connection: AsyncConnection, before: int, limit: int) -> list[int]:
-    """Return the ids of at most `limit` settled markets, the highest below `before` first."""
+    """Return the ids of at most `limit` settled markets with ids below `before`, highest first."""
     query = _SETTLED.where(stock_market.c.market_id < before).order_by(stock_market.c.market_id.desc()).limit(limit)
     return list(await connection.scalars(query))
 
 
 async def read_drill(connection: AsyncConnection) -> ListedMarket | None:
     """Return the last market listed to demonstrate refunds, preferably one that is void and fully refunded. A market of
-    the drill family counts only if it is void or was listed to become stale, because others are won normally."""
+    the drill family counts only if it is void, or if it was listed so that its prices become stale. The family's other
+    markets are won normally."""
     columns = stock_market.c
     drills = (
         select(stock_market)
@@ -137,7 +139,8 @@ async def _read_where(connection: AsyncConnection, reorgs: int, where: ColumnEle
 async def read_positions(
     connection: AsyncConnection, chain_id: int, market_id: int
 ) -> tuple[tuple[int, int], tuple[HeldPosition, ...]]:
-    """Return the market's version, or (-1, -1) if there is none, and its positions in order of entry, seed first."""
+    """Return the market's version and its positions in order of entry, seed first. The version is (-1, -1) if there is
+    no such market."""
     query = (
         HELD.add_columns(stock_market.c.updated_block, last_reorg(chain_id).label("last_reorg"))
         .join(stock_market, stock_market.c.market_id == stock_position.c.market_id)
@@ -152,9 +155,9 @@ async def read_positions(
 async def read_undelivered(
     connection: AsyncConnection, markets: Sequence[ListedMarket], now: Moment, *, at_most: int, include_refused: bool
 ) -> set[int]:
-    """Return the ids of the settled markets that still have an unsent payout or refund. Candidates are read in pages of
-    `at_most`, up to the first page that has one. `include_refused`: whether to count positions whose delivery the token
-    refused."""
+    """Return the ids of settled markets that still have an unsent payout or refund. Candidates are read in pages of
+    `at_most`. Reading stops after the first page that contains such a market, so the result may be incomplete.
+    `include_refused`: whether to count positions whose delivery the token refused."""
     by_id = {market.id: market.market for market in markets}
     owing = (
         select(stock_market.c.market_id).where(stock_market.c.market_id.in_(by_id), text(f"({OWING})")).correlate(None)
@@ -226,7 +229,7 @@ def held_position(row: Any) -> HeldPosition:
 
 
 def _round(number: int | None, answer: int | None, at: int | None) -> Round | None:
-    """Return None for the zeros of a market that was settled without a round."""
+    """Build a round. Return None for the zeros of a market that was settled without a round."""
     return None if not number or answer is None or at is None else Round(number, answer, at)
 
 
@@ -243,7 +246,7 @@ BEFORE_DEPLOYMENT = MarketsSnapshot(Head(0, 0, 0), entries_paused=False, fees_sw
 class StockIndex(FollowedIndex[MarketsSnapshot]):
     """The stock markets as last read, and an archive of settled ones. They are stale while the database is unavailable,
     when the indexer has not reached a node for a while, and when it has stopped at a contradiction. Without `deployed`
-    contracts there are none."""
+    contracts there are no markets."""
 
     def __init__(
         self, url: str, engine: AsyncEngine, chain_id: int, *, deployed: bool = True, replica: bool = False
@@ -291,7 +294,7 @@ class StockIndex(FollowedIndex[MarketsSnapshot]):
             return markets | await self._archive.get(possible - markets.keys())
 
     async def page(self, before: int | None, limit: int) -> list[ListedMarket]:
-        """Return at most `limit` markets, the highest id below `before` first."""
+        """Return at most `limit` markets with ids below `before`, highest first."""
         present = {} if self.snapshot is None else self.snapshot.markets
         top = MAX_ID if before is None else before
         async with reading("The settled markets"), self._engine.connect() as connection:

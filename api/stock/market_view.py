@@ -240,7 +240,7 @@ def _resolution(market: ListedMarket) -> ResolutionBody | None:
 
 
 def _finder(market: ListedMarket, prices: Prices, preview: PreviewBody) -> FinderBody:
-    """Build the body of the two rounds that the finder proved. It needs the resolver's preview, because only the
+    """Build the body with the two rounds that the finder proved. The resolver's preview is needed, because only the
     resolver knows of pauses, splits and outages between the rounds."""
     strike, final = prices.strike, prices.final
     missing = strike is None or final is None
@@ -267,7 +267,7 @@ def _finder(market: ListedMarket, prices: Prices, preview: PreviewBody) -> Finde
 
 
 def _preview(market: ListedMarket, reading: MarketReadings | None) -> PreviewBody:
-    """Build the resolver's preview, or what it would have been for a market that rounds settled."""
+    """Build the resolver's preview. For a market that rounds settled, build the preview from its result."""
     settled = market.result
     if settled is not None and settled.strike is not None and settled.final is not None:
         preview = ResolverPreview(

@@ -1,4 +1,5 @@
-"""The positions of one address: a page of them, and the totals of all, whose sums the indexer keeps.
+"""The positions of one address: a page of them, and the totals of all. The indexer maintains the sums behind the
+totals.
 
 The query repeats `core.stock.vested` in SQL; a test compares the results.
 """
@@ -93,8 +94,8 @@ class OwnerPage:
 async def read_owner_page(
     connection: AsyncConnection, chain_id: int, owner: bytes, limit: int, before: int | None, now: Moment
 ) -> OwnerPage | None:
-    """Return the address's positions entered before the position `before`, or None if the address has no such position.
-    Call this within one snapshot."""
+    """Return the address's positions entered before its position `before`. Return None if the address has no position
+    `before`. Call this within one snapshot."""
     cursor = select(chain_cursor.c.number, chain_cursor.c.summed).where(chain_cursor.c.chain_id == chain_id)
     chain = (await connection.execute(cursor)).one_or_none()
     if chain is not None and not chain.summed:

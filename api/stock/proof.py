@@ -82,7 +82,7 @@ class Gathered:
 
 
 class Proof:
-    """The proof of the stock markets. `solvency`: the watches of the contracts that hold money on both chains. `safe`:
+    """The proof of the stock markets. `solvency`: the watches of the contracts that hold money, on both chains. `safe`:
     the watch of the operator's Safe; None without a node or a Safe."""
 
     def __init__(
@@ -119,7 +119,7 @@ class Proof:
         return shown.body, shown.rendered.tag
 
     async def run(self) -> None:
-        """Gather the proof whenever the index changes, or after `OLDEST_SECONDS`."""
+        """Gather the proof whenever the index changes, and at the latest after `OLDEST_SECONDS`."""
         while True:
             started, tick = time.monotonic(), self._index.tick
             await self.refresh()

@@ -184,7 +184,7 @@ class ProofBody(Body):
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """The sums over all listed markets, and over all bets except seeds, with amounts in token units.
+    """The sums over all listed markets, and over all bets except seeds. Amounts are in token units.
 
     `pool`: both books, with finished batches counted as matched. `bets`, `bettors`: without the operator's wallets.
     """
@@ -204,7 +204,7 @@ class Totals:
 
 
 async def has_history(connection: AsyncConnection, chain_id: int) -> bool:
-    """Return whether the index has read the chain's history. Before that, it has no sums."""
+    """Return whether the index has read the chain's history. Until then, the index has no sums."""
     return bool(await connection.scalar(select(chain_cursor.c.summed).where(chain_cursor.c.chain_id == chain_id)))
 
 
@@ -256,8 +256,8 @@ async def read_sweeps(connection: AsyncConnection, limit: int) -> list[FeeSweepP
 
 
 async def read_refunds(connection: AsyncConnection, market_id: int) -> list[RefundProof]:
-    """Return the refunds of a void market's positions, in order of entry: of the accepted part, the refused part or
-    both."""
+    """Return the refunds sent to a void market's positions, in order of entry. A refund may cover the accepted part,
+    the refused part or both."""
     sent = or_(stock_position.c.claimed, stock_position.c.refunded)
     query = (
         select(stock_position).where(stock_position.c.market_id == market_id, sent).order_by(stock_position.c.ordinal)
@@ -301,11 +301,11 @@ HOLDERS: Final[tuple[tuple[ChainName, str, str], ...]] = (
 
 
 class ChainWatch(Generic[B]):
-    """A contract's state, read again every few seconds. While its chain does not respond, the last state stays and
-    `missing` is set.
+    """A contract's state, read again every few seconds. While its chain does not respond, the previous state is kept
+    and `missing` is set.
 
-    Each contract has its own watch, so that one silent chain does not delay the numbers of the other. `what`: the
-    state's name in the log.
+    Each contract has its own watch, so that an unresponsive chain does not delay the numbers from the other chain.
+    `what`: the state's name in the log.
     """
 
     def __init__(self, what: str, read: Callable[[], Awaitable[B]]) -> None:

@@ -86,7 +86,7 @@ def quote(listed: ListedMarket, snapshot: MarketsSnapshot, outcome: int, amount:
 
 
 def example_quotes(listed: ListedMarket, snapshot: MarketsSnapshot, *, accepting: bool) -> QuotesBody:
-    """Quote the example stakes that the market's limits allow, on either side."""
+    """Quote the example stakes that the market's limits allow, on each side."""
     terms, basis = listed.market.terms, _basis(listed, snapshot)
     stakes = [each for each in EXAMPLE_STAKES if accepting and terms.min_entry <= each <= terms.max_entry]
     bets = [_quoted(listed, snapshot, outcome, stake, basis) for stake in stakes for outcome in range(len(SIDES))]

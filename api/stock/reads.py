@@ -2,7 +2,7 @@
 per change.
 
 No request waits for a node. The database is read only for the positions of a market that changed, or of one owner.
-While it is unavailable, the positions that were read last are served.
+While it is unavailable, the last positions read are served.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ MADE_INLINE = 200
 
 @dataclass(frozen=True, slots=True)
 class _Page:
-    """The positions of a market, and their bodies, for one version of the market and one index generation."""
+    """The positions of a market and their bodies, for one version of the market and one index generation."""
 
     version: tuple[int, int]
     generation: int
@@ -202,7 +202,7 @@ class StockReads:
 
     @property
     def read_at(self) -> int:
-        """Return when the index or the chain was last read, whichever is earlier, in Unix seconds by our clock."""
+        """Return when the index or the chain was last read, whichever was earlier, in Unix seconds by our clock."""
         return min((each for each in (self._index.read_at, self._read.read_at) if each), default=0)
 
     @property
@@ -238,8 +238,8 @@ class StockReads:
         return to_json(await self._markets_body(None, None))
 
     async def _markets_body(self, limit: int | None, before: int | None) -> MarketsBody:
-        """Build a page of markets, newest first. Without `limit` and `before`, it has all unsettled markets and the
-        newest settled ones, and the next page starts below the lowest settled one."""
+        """Build a page of markets, newest first. Without `limit` and `before`, the page has all unsettled markets and
+        the newest settled ones, and the next page starts below the lowest settled one."""
         snapshot = self._index.required()
         if before is None and (limit is None or limit <= MAX_SETTLED):
             listed, goes_on_at = await self._newest(snapshot, limit)
@@ -249,8 +249,8 @@ class StockReads:
         return self._listing(bodies, None if goes_on_at is None else str(goes_on_at))
 
     async def _newest(self, snapshot: MarketsSnapshot, limit: int | None) -> tuple[list[ListedMarket], int | None]:
-        """Return the newest markets, and the id below which the list continues. Without a limit, older markets are
-        read from the database, too, unless it is unavailable."""
+        """Return the newest markets, and the id below which the list continues. Without a limit, also read older
+        markets from the database, unless it is unavailable."""
         settled = heapq.nlargest(MAX_SETTLED, (each.id for each in snapshot.markets.values() if each.market.settled))
         lowest = settled[-1] if settled else 0
         goes_on_at = lowest if len(settled) == MAX_SETTLED and lowest > 1 else None
@@ -266,7 +266,7 @@ class StockReads:
         return listed, goes_on_at
 
     async def _page(self, before: int | None, count: int) -> tuple[list[ListedMarket], int | None]:
-        """Return `count` markets with a lower id than `before`, and the id below which more markets follow."""
+        """Return up to `count` markets with ids below `before`, and the id below which more markets follow."""
         listed = await self._index.page(before, count + 1)
         return listed[:count], listed[count - 1].id if len(listed) > count else None
 
@@ -282,8 +282,8 @@ class StockReads:
         )
 
     def _listed_body(self, market: ListedMarket, snapshot: MarketsSnapshot) -> MarketBody:
-        """Return a market's body as listed. It is cached if rounds settled the market, because then only deliveries
-        change it."""
+        """Return a market's body for lists. The body is cached if rounds settled the market, because then only
+        deliveries change it."""
         if market.result is None or market.result.strike is None:
             return market_view.listed_body(market, snapshot, self._read)
         listed = self._listed.get(market.id)

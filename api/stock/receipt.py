@@ -64,7 +64,7 @@ class ReceiptQuery(BaseModel):
 @dataclass(frozen=True, slots=True)
 class EntryReceipt:
     """The state of a signed bet as of the block `head`. `block`, `tx` and `position` are None while the bet is in no
-    block. `position` is also None if the bet's transaction made several equal positions."""
+    block. `position` is also None if the bet's transaction opened several identical positions."""
 
     head: Head
     final_block: int

@@ -1,8 +1,8 @@
-"""POST /api/relay/enter: checks a signed bet, the cheapest checks first, sends it once, and returns its outcome.
+"""POST /api/relay/enter: checks a signed bet, sends it once, and returns its outcome. The cheapest checks come first.
 
 A bet is never booked twice, whoever sends it, because the contract takes an authorization only once. The table
-`relay_bet` serves another purpose: it leads a repeated bet to its first transaction. A bet is "accepted" when its row
-is written, and has "landed" when it is on the chain, whoever sent it.
+`relay_bet` serves another purpose: it maps a repeated bet to its first transaction. A bet is "accepted" when its row is
+written, and has "landed" when it is on the chain, whoever sent it.
 """
 
 from __future__ import annotations
@@ -146,8 +146,8 @@ class Relay:
 
 
 class RelaySubmission(Submission[RelayBody]):
-    """A bet submitted to the relay. `blocked`: the refusal for the sender's region, if that is blocked. `until`: the
-    request deadline by the event loop's clock."""
+    """A bet submitted to the relay. `blocked`: the refusal for the sender's region, if the region is blocked. `until`:
+    the request deadline by the event loop's clock."""
 
     def __init__(self, relay: Relay, relayed: RelayedBet, blocked: Problem | None, until: float) -> None:
         self.key = relayed.key
@@ -218,7 +218,7 @@ class RelaySubmission(Submission[RelayBody]):
         return None if snapshot is None else sources.oracle.halt_reason(snapshot.markets.get(market_id))
 
     async def _check_lanes(self) -> None:
-        """Refuse a bet that no lane would send now, or whose wallet had too many bets returned."""
+        """Refuse the bet if no lane would send it now, or if its wallet had too many bets returned."""
         async with self._database(checks.relayer_unavailable) as connection:
             lanes = await report(connection, self._relay.chain_id, RELAY)
             returned = await bets.count_recent_returns(connection, self.key)
@@ -314,7 +314,8 @@ class RelaySubmission(Submission[RelayBody]):
 
     async def _find_transaction(self, seen: int | None, *, spent: bool = False) -> bytes | None:
         """Return the transaction that placed the bet, or None if the bet is certainly not on the chain. Raise a 502 if
-        neither is known. Call this before any response that says that a bet was refused or not sent."""
+        it is unknown whether the bet is on the chain. Call this before any response that says that a bet was refused or
+        not sent."""
         if self._client is None or self._contracts is None:
             raise checks.outcome_unknown()
         bet, primary = self._relayed.bet, self._relay.primary

@@ -79,7 +79,7 @@ CURRENT_SECONDS = 5
 
 class OracleWatch:
     """A background reader of the feeds: their latest rounds, and the finder's and resolver's views of started markets.
-    Without a `client` nothing is read."""
+    Without a `client`, nothing is read."""
 
     def __init__(
         self,
@@ -101,12 +101,13 @@ class OracleWatch:
         self._old_markets: LRUCache[int, ListedMarket] = LRUCache(MAX_OLD_MARKETS)
 
     def follow_old_market(self, market: ListedMarket) -> None:
-        """Also read this market, which was settled long ago, unless its settlement names its rounds."""
+        """Also read this market, which was settled long ago. Ignore it if rounds settled it, because its rounds are
+        then known."""
         if not _settled_by_rounds(market):
             self._old_markets[market.id] = market
 
     def halt_reason(self, market: ListedMarket | None) -> str | None:
-        """Return why betting on a market is halted, or None if it is not halted or the state is unknown."""
+        """Return why betting on a market is halted. Return None if it is not halted or the state is unknown."""
         return None if market is None else self.oracle.halts.get(market.feed)
 
     @property
@@ -176,7 +177,8 @@ class OracleWatch:
         )
 
     async def _latest(self, block: int, now: int) -> tuple[dict[str, Round], dict[str, str]]:
-        """Read, in one batch, the latest round of every feed, and why betting on its markets is halted, if it is."""
+        """In one batch, read each feed's latest round and whether betting on its markets is halted. Return the rounds,
+        and the reasons for the halts, by feed."""
         feeds = self._deployment.price_feeds
         if not feeds:
             return {}, {}
@@ -268,12 +270,11 @@ class OracleWatch:
 
 
 def _is_current(head: Head) -> bool:
-    """Return whether a node reported in the last seconds that the indexed head is close to its newest block."""
+    """Return whether a node recently reported that the indexed head is close to its newest block."""
     return head.lag_seconds <= CURRENT_SECONDS and time.time() - head.seen_at <= CURRENT_SECONDS
 
 
 def _round(answer: Any) -> Round:
-    """Build a round from the id, the answer, the start time and the update time."""
     return Round(answer[0], answer[1], answer[3])
 
 
@@ -282,7 +283,7 @@ def _settled_by_rounds(market: ListedMarket) -> bool:
 
 
 def _state(market: ListedMarket, latest: Round | None, now: int) -> Hashable:
-    """Return a value whose change means that the market must be read again."""
+    """Return a value that changes when the market must be read again."""
     if market.result is not None:  # its rounds are known, and later prices do not matter
         return now > market.final_time, market.version
     return now >= market.strike_time, now > market.final_time, latest

@@ -1,4 +1,4 @@
-"""The texts of the stock surface: questions, phases, rules, and problems of a reading. Times are in UTC."""
+"""The texts of the stock surface: questions, phases, rules, and problems with readings. Times are in UTC."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ _PROBLEMS: dict[int, str] = {
 
 
 def utc(at: int) -> str:
-    """Format a time, such as 21 Nov 2026 14:30 UTC, with seconds only if they are not zero. A time beyond the calendar,
-    which the contracts accept, becomes `Unix second 300000000000`."""
+    """Format a time like `21 Nov 2026 14:30 UTC`. Seconds are shown only if they are not zero. The contracts accept
+    times beyond the calendar; such a time becomes `Unix second 300000000000`."""
     return f"{date_text(utc_datetime(at))} UTC" if at <= LAST_SECOND else f"Unix second {at}"
 
 
 def span(seconds: int) -> str:
-    """Format a duration in its largest whole unit, such as 72 hours."""
+    """Format a duration in its largest whole unit, like `72 hours`."""
     for unit, size in (("hour", 3600), ("minute", 60)):
         if seconds >= size and seconds % size == 0:
             count = seconds // size
@@ -72,7 +72,8 @@ def price(answer: int) -> str:
 
 
 def change_text(bps: int, difference: int) -> str:
-    """Format a change as `+0.42% (+0.79)`. `bps`: basis points, rounded towards zero. `difference`: of the answers."""
+    """Format a change like `+0.42% (+0.79)`. `bps`: the change in basis points, rounded towards zero. `difference`: the
+    difference between the oracle's answers."""
     sign = "-" if difference < 0 else "+"
     percent = f"{sign}{abs(bps) // 100}.{abs(bps) % 100:02d}%"
     return f"{percent} ({sign}{price(abs(difference))})"

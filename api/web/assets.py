@@ -1,4 +1,5 @@
-"""Static files: read once, and served under names with a hash of their content, so that clients cache them forever."""
+"""Static files, which are read once. Their served names contain a hash of the content, so that clients can cache them
+forever."""
 
 from __future__ import annotations
 
@@ -40,7 +41,7 @@ class Assets:
 
 
 async def load_assets() -> Assets:
-    """Load the files, dependencies first, so that imports can name the hashed files."""
+    """Load the files, dependencies first, so that imports can refer to the hashed names."""
     sources = {path.name: path.read_bytes() for path in sorted(FOLDER.iterdir()) if path.suffix in _TYPES}
     urls: dict[str, str] = {}
     bodies: dict[str, bytes] = {}

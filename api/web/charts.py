@@ -46,8 +46,8 @@ class Level:
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """A format for values. `one` is the value that is displayed as 1. The axis omits an `after` that is a separate
-    word; the chart's heading must then name the unit."""
+    """A format for values. `one`: the value that is displayed as 1. If `after` starts with a space, the axis omits it
+    and the chart's heading must name the unit."""
 
     one: int
     decimals: int

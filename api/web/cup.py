@@ -74,7 +74,7 @@ class CupPages:
         title: str,
         values: Callable[[], Awaitable[dict[str, Any]]],
     ) -> web.StreamResponse:
-        """Render a page. `page` starts with the page's name and ends with the owner in the query. `title` is only used
+        """Render a page. `page` starts with the page's name and ends with the owner in the query. `title` is used only
         while the tournament is closed."""
         name, owner = page[0], page[-1]
 

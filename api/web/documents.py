@@ -101,7 +101,7 @@ def identity_document(origin: str, attester: str, chain_id: int) -> bytes:
 
 
 def sitemap(pages: Pages, origin: str, always: tuple[str, ...], stock: StockReads, agent: AgentReads | None) -> Handler:
-    """Make the handler of the sitemap. `always` has the paths of pages that always exist."""
+    """Make a handler for the sitemap. `always`: the paths of the pages that always exist."""
 
     async def render() -> bytes:
         paths = [*always, *_market_paths(stock, agent)]

@@ -1,7 +1,7 @@
 """Formats of numbers, times and names for people, as escaped markup or plain text.
 
 Amounts are token units with 6 decimals and are never rounded: two decimals are shown, and the others on demand. Times
-are in UTC; `times.js` rewrites them in the reader's time zone.
+are in UTC; `times.js` converts them to the reader's time zone.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ NONE = Markup('<span class="none">\N{EN DASH}</span>')
 
 
 def money(units: int | str | None) -> Markup:
-    """Format token units, such as 1,234.56."""
+    """Format token units like `1,234.56`."""
     if units is None:
         return NONE
     value = int(units)
@@ -32,14 +32,14 @@ def money(units: int | str | None) -> Markup:
 
 
 def plain(units: int | str) -> str:
-    """Format token units exactly, for running text, such as 12.5."""
+    """Format token units exactly, for running text, like `12.5`."""
     whole, _, fraction = decimal_text(int(units)).partition(".")
     grouped = f"{int(whole):,}"
     return f"{grouped}.{fraction}" if fraction else grouped
 
 
 def signed(units: int) -> str:
-    """Format a change, such as +12.34, rounded towards zero."""
+    """Format a change like `+12.34`, rounded towards zero."""
     cents = abs(units) * 100 // 10**USD_DECIMALS
     sign = "\N{MINUS SIGN}" if units < 0 else "+"
     return f"{sign}{cents // 100:,}.{cents % 100:02d}"
@@ -65,7 +65,7 @@ def _amount(whole: str, digits: str) -> Markup:
 
 
 def price(answer: int | str | None) -> Markup:
-    """Format an oracle answer (8 decimals), such as 187.40."""
+    """Format an oracle answer (8 decimals) like `187.40`."""
     if answer is None:
         return NONE
     whole, _, fraction = words.price(int(answer)).partition(".")
@@ -73,7 +73,7 @@ def price(answer: int | str | None) -> Markup:
 
 
 def clock(at: int | None) -> Markup:
-    """Format a time, such as 21 Nov 2026, 14:30 UTC, with seconds unless they are zero."""
+    """Format a time like `21 Nov 2026, 14:30 UTC`. Seconds are shown unless they are zero."""
     if at is None:
         return NONE
     utc = utc_datetime(at)
@@ -99,8 +99,8 @@ def short_clock(at: int | None) -> Markup:
 
 
 def until(at: int, now: int, ahead: int = 0) -> Markup:
-    """Render a countdown to `at` by a chain's clock, which a script keeps running. `ahead`: how many seconds the page's
-    clock is ahead of that chain's, if the page follows another chain."""
+    """Render a countdown to `at`, a time by a chain's clock. A script keeps the countdown running. `ahead`: how many
+    seconds the page's clock is ahead of this chain's clock, if the page follows another chain."""
     moment = utc_datetime(at)
     return Markup('<time class="until" datetime="{}" data-until="{}">{}</time>').format(
         f"{moment:%Y-%m-%dT%H:%M:%SZ}", at + ahead, span(at - now)
@@ -108,7 +108,7 @@ def until(at: int, now: int, ahead: int = 0) -> Markup:
 
 
 def span(seconds: int) -> str:
-    """Format a duration, such as 2 d 4 h, 3 h 05 min, 12 min 30 s or 8 s. `span` in `live.js` does the same."""
+    """Format a duration like `2 d 4 h`, `3 h 05 min`, `12 min 30 s` or `8 s`. `span` in `live.js` does the same."""
     left = max(0, seconds)
     days, hours, minutes = left // 86_400, left // 3_600 % 24, left // 60 % 60
     if days:
@@ -127,7 +127,7 @@ def unix(text: str) -> int:
 
 
 def shortened(text: str, start: int = 6, end: int = 4) -> str:
-    """Shorten a hash or an address, such as 0x1234…cdef."""
+    """Shorten a hash or an address to the form `0x1234…cdef`."""
     return text if len(text) <= start + end + 1 else f"{text[:start]}\N{HORIZONTAL ELLIPSIS}{text[-end:]}"
 
 

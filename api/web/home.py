@@ -54,7 +54,7 @@ class LatestBet:
 
 
 class MarketActivity:
-    """A cache of the newest bets. While the database is unavailable, the bets that were read last are shown."""
+    """A cache of the newest bets. While the database is unavailable, the last bets read are shown."""
 
     def __init__(self, engine: AsyncEngine, stock: StockReads, agent: AgentReads | None) -> None:
         self._engine = engine
@@ -66,7 +66,8 @@ class MarketActivity:
         self._failed_at = -AGAIN_SECONDS
 
     async def bets(self, stamp: Hashable) -> tuple[LatestBet, ...] | None:
-        """Return the bets, newest first, read again if `stamp` has changed. Return None if they could never be read."""
+        """Return the bets, newest first. Read them again if `stamp` has changed. Return None if no read has ever
+        succeeded."""
         async with self._lock:
             if stamp != self._stamp and time.monotonic() - self._failed_at >= AGAIN_SECONDS:
                 try:

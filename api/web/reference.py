@@ -1,5 +1,5 @@
-"""The API reference for people, from the OpenAPI document: /docs, and a page for each group of operations, with their
-parameters, responses and a form to try them."""
+"""The API reference for people, from the OpenAPI document: /docs, and a page for each group of operations, with
+parameters, responses and a form to try each operation."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def _is_tried(operation: Operation) -> bool:
 
 
 def _used(whole: OpenApi, group: Group) -> set[str]:
-    """Return the names of the schemas that a group's operations use, directly or indirectly."""
+    """Return the names of the schemas that a group's operations refer to, directly or indirectly."""
     names: set[str] = set()
     waiting = [name for each in group.operations for name in _named(_operation(whole, each))]
     while waiting:

@@ -1,6 +1,6 @@
 """PNG pictures: the icons, and the cards that other sites show for a shared page.
 
-Cards are drawn one at a time in a thread, so drawing never takes more than part of one core.
+Cards are drawn one at a time in a thread, so drawing never occupies more than part of one core.
 """
 
 from __future__ import annotations
@@ -78,7 +78,8 @@ def _odds(pen: ImageDraw.ImageDraw, odds: Sequence[tuple[str, int]]) -> None:
 
 
 def wrapped(text: str, size: int, width: int, most: int) -> list[str]:
-    """Wrap text into at most `most` lines of at most `width`. Text that does not fit is cut off with three dots."""
+    """Wrap text into at most `most` lines of at most `width` pixels. Text that does not fit is cut off and marked with
+    three dots."""
     font = _font(size)
     lines: list[str] = []
     for word in text.split():
@@ -141,8 +142,8 @@ STATES = {"closed": "Closed, being settled", "resolved": "Resolved", "void": "Vo
 
 
 class SharePictures:
-    """The share cards and icons. `caller` returns the address that sent a request, so that no address can fill the
-    queue."""
+    """The share cards and icons. `caller` returns the address that sent a request. Requests are limited by address, so
+    that no address can fill the queue."""
 
     def __init__(self, stock: StockReads, agent: AgentReads | None, caller: Callable[[web.Request], str]) -> None:
         self._stock = stock
@@ -221,7 +222,7 @@ def stock_card(detail: MarketDetailBody) -> ShareCard:
 
 
 def agent_card(market: Json, result: Json) -> ShareCard:
-    """Make an agent market's card, without odds if there are more than two outcomes."""
+    """Make an agent market's card. Odds are omitted if there are more than two outcomes."""
     odds: tuple[tuple[str, int], ...] = ()
     if market["odds"] is not None and market["odds"]["yesPriceCents"] is not None:
         first = int(market["odds"]["yesPriceCents"] * 10)

@@ -54,8 +54,8 @@ class Batch:
 
 @dataclass(frozen=True, slots=True)
 class MarketPast:
-    """A market's history, oldest first. A reading has Unix seconds and an answer with 8 decimals. The finished batches
-    include the seed's."""
+    """A market's history, oldest first. Each reading is a Unix time and an answer with 8 decimals. The finished batches
+    include the seed's batch."""
 
     readings: tuple[tuple[int, int], ...] = ()
     batches: tuple[Batch, ...] = ()
@@ -72,7 +72,7 @@ class ChartHistory:
         )
 
     async def get(self, market_id: str, feed: str, start: int, end: int, stamp: Hashable) -> MarketPast:
-        """Return a market's history from `start` on, read again if `stamp` has changed."""
+        """Return a market's history from `start` on. Read it again if `stamp` has changed."""
         cached = self._pasts.get(market_id)
         if cached is not None and cached[0] == stamp:
             return cached[1]
@@ -119,8 +119,8 @@ POSITIONS_SHOWN = 100
 
 @dataclass(frozen=True, slots=True)
 class SettlingCall:
-    """How the market can be ended now. `call` is the call that does so, which anyone can send, or None while there is
-    none. `ours` says when the keeper sends the call."""
+    """How the market can be ended now. `call`: the call that ends the market, which anyone can send; None if there is
+    no such call yet. `ours`: a text that says when the keeper sends the call."""
 
     sentence: str
     name: str
@@ -276,7 +276,7 @@ def book_chart(detail: MarketDetailBody, past: MarketPast) -> Chart | None:
 
 
 def accrual_chart(detail: MarketDetailBody, past: MarketPast, position: PositionBody) -> Chart | None:
-    """Chart what a position is paid if its side wins, after each batch since its own. This amount only rises."""
+    """Chart a position's payout if its side wins, after each batch from its own batch on. This payout only rises."""
     if position.accepted is None:
         return None
     market = detail.market

@@ -141,7 +141,7 @@ def chain_for_wallets(node: str | None, deployment: Deployment, settler: str, sy
 
 
 def demo_wallet(key: SecretStr | None, deployments: Iterable[Deployment]) -> dict[str, str] | None:
-    """Return the funded key with which all visitors may bet, if one is set. Raise ConfigError if a chain is live."""
+    """Return the funded key that all visitors may bet with, if one is set. Raise ConfigError if a chain is live."""
     if key is None:
         return None
     if live := [each.name for each in deployments if each.kind != "local"]:

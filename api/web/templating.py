@@ -56,7 +56,7 @@ ADDRESS = re.compile(r"0[xX][0-9a-fA-F]{40}")
 
 
 def owner_of(request: web.Request) -> str | None:
-    """Return the owner's address in the query, in lower case."""
+    """Return the owner's address from the query, in lower case."""
     text = request.query.get("owner", "").strip()
     return text.lower() if ADDRESS.fullmatch(text) else None
 
@@ -97,7 +97,7 @@ NAVIGATION = (
 
 
 class Pages:
-    """The templates, and a cache of rendered pages. `explorers` are block explorers by network."""
+    """The templates, and a cache of rendered pages. `explorers`: the block explorers' URLs by network."""
 
     def __init__(
         self, assets: Assets, origin: str, wallets: Mapping[str, Any], explorers: Mapping[str, str | None]
@@ -149,7 +149,8 @@ class Pages:
         cache: str = REVALIDATE,
         content_type: str = HTML,
     ) -> Rendered:
-        """Return the cached page. If its stamp has changed, first render it again, once for all concurrent requests."""
+        """Return the cached page. If its stamp has changed, first render the page again, once for all concurrent
+        requests."""
 
         async def make() -> Rendered:
             return await Rendered.make(await render(), cache, content_type=content_type)

@@ -25,7 +25,7 @@ ZERO_ADDRESS: Final = "0x" + "00" * 20
 
 @dataclass(frozen=True, slots=True)
 class Bet:
-    """The bet that a payment is for. Amounts and shares are in token units; hashes and `ref` are 32 bytes."""
+    """The bet that a payment pays for. Amounts and shares are in token units; hashes and `ref` are 32 bytes."""
 
     market_id: bytes
     outcome: int

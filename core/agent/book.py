@@ -54,7 +54,7 @@ def fee_of(amount: int, fee_bps: int) -> int:
 
 
 def amount_for_shares(amount: int, fee_bps: int) -> int:
-    """Return the part of a stake that buys shares: the stake less its fee. Here the fee is rounded up."""
+    """Return the part of a stake that buys shares: the stake less its fee. For this purpose the fee is rounded up."""
     return amount * (BPS - fee_bps) // BPS  # down
 
 
@@ -160,14 +160,14 @@ class Book:
         return replace(self, net=tuple(net), shares=tuple(shares), excess=tuple(excess)), got
 
     def pays_alike(self, winner: int) -> bool:
-        """Return whether the pool holds at least a dollar per winning share. If so, all winning shares are paid the
-        same."""
+        """Return whether the pool holds at least a dollar per winning share. If it does, every winning share is paid
+        the same."""
         return self.net_pool >= self.shares[winner]
 
     def payout(self, winner: int, amount: int, shares: int) -> int:
         """Return a winning stake's payout, rounded down, in a market whose stakes are not refunded. If winning shares
-        are not all paid the same, each winner first gets its net stake. The losers' money is then split in proportion
-        to the shares that each stake has beyond its net amount."""
+        are not all paid the same, each winner first gets back its net stake. The losers' money is then split in
+        proportion to the shares that each stake has beyond its net amount."""
         if self.pays_alike(winner):
             return shares * self.net_pool // self.shares[winner]
         net = amount - fee_of(amount, self.fee_bps)
@@ -280,9 +280,9 @@ def listing_terms(spec: MarketSpec, feed: FeedTerms, bounds: ListingBounds, now:
 
 
 def _since_stakes(spec: MarketSpec, feed: FeedTerms) -> int:
-    """Return the maximum age in seconds of the first reading that a market uses. A reading no older than this covers no
-    time in which stakes were accepted. A reading on a grid also covers time before its own timestamp, so its limit is
-    lower."""
+    """Return the maximum age in seconds of the first reading that a market uses. A reading within this age does not
+    cover any time during which stakes were accepted. A reading on a grid also covers time before its own timestamp, so
+    its maximum age is lower."""
     moment = spec.start_at if spec.kind is MarketKind.DIRECTION else spec.ends_at
     looks_back = feed.memory - feed.step if feed.step else 0
     return moment - spec.closes_at - MARGIN - looks_back
@@ -335,7 +335,7 @@ def _closes_before(closes_at: int, moment: int, feed: FeedTerms) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A round proven to be in effect at the moment for which it is used."""
+    """A round that is proven to be in effect at the moment for which it is used."""
 
     answer: int  # 8 decimals
     updated_at: int
@@ -365,7 +365,7 @@ class Verdict:
 
 
 def is_crossing(terms: DecidingTerms, reading: Reading, now: int) -> bool:
-    """Return whether a reading that is recorded promptly settles the market as YES at once."""
+    """Return whether a promptly recorded reading settles the market as YES at once."""
     return (
         terms.early_resolvable
         and reading.answer > 0
