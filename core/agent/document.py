@@ -1,8 +1,8 @@
 """The texts about an agent market, rendered from its specification and its feed's subject.
 
-The lister writes none of these texts. The lister's metadata only has an id and a series, and the id is only shown if
-the specification yields the same id. The id covers all terms that decide a market, and the time when staking ends. The
-contract's key is the hash of the id, so each key stands for exactly one specification.
+The lister writes none of these texts. The lister's metadata contains only an id and a series, and the id is shown only
+if the specification yields the same id. The id covers the time when staking ends and every term that decides the
+market. The market's key in the contract is the hash of the id, so each key stands for exactly one specification.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ UNKNOWN_SYMBOL = "UNKNOWN"
 
 @dataclass(frozen=True, slots=True)
 class Specification(DecidingTerms):
-    """A market's specification on chain: the listing and its terms under the Safe's bounds. It omits the weights and
-    the pot cap, since they do not affect who wins."""
+    """A market's specification on chain: the lister's choices, and the terms that the Safe's bounds add. The weights
+    and the pot cap are left out, since they do not affect who wins."""
 
     feed: bytes
     opens_at: int
@@ -75,11 +75,11 @@ class Specification(DecidingTerms):
 
 @dataclass(frozen=True, slots=True)
 class MarketDocument:
-    """The texts about one market; its slug is its id. `rules` are three short paragraphs: what decides the market,
-    when, and what happens if a reading is missing.
+    """The texts about one market. The slug is the market's id. `rules` has three short paragraphs: what decides the
+    market, when it is decided, and what happens if a reading is missing.
 
-    verified: whether the deployment file says what the feed observes, and the market's key is the hash of the id. A
-    market that is not verified is shown under the hex of its key, with only what the contract itself says.
+    verified: True if the deployment file says what the feed observes and the market's key is the hash of the id. An
+    unverified market is shown under its key in hex, with only what the contract itself says.
     computed: how a pool feed computes its readings; None for other feeds.
     """
 
@@ -112,14 +112,14 @@ class MarketDocument:
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """The lister's metadata about a market, which is stored only in the event log: the market's id and, if it belongs
-    to one, its standing series."""
+    """The lister's metadata about a market: the market's id, and its standing series if it belongs to one. On chain,
+    the metadata is stored only in the event log."""
 
     id: str
     series: str = ""
 
     def canonical(self) -> str:
-        """Return the metadata as JSON text, the same bytes for equal metadata."""
+        """Return the metadata as JSON text. Equal metadata gives the same bytes."""
         return json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
 
     @classmethod
@@ -147,7 +147,7 @@ def listed_document(
 
     key: the market's key in the contract.
     feed_key: the feed's key, or None if the deployment file does not list the feed.
-    computed: how a pool feed computes its readings; only the rules mention this.
+    computed: how a pool feed computes its readings; used only in the rules.
     """
     subject = None if feed_key is None else FeedSubject(feed_key)
     identity = None if subject is None else id_of(spec, subject)
@@ -169,8 +169,8 @@ def id_of(spec: Specification, subject: FeedSubject) -> str:
     """Return the readable id. It consists of the question, the token, the terms that decide the market, and the time
     when staking ends.
 
-    The id omits the time when staking begins: if that is already past, the contract uses the time of the listing block,
-    which is not known in advance. It also omits the terms that the Safe's bounds add. The contract lists an id only
+    The id omits the time when staking begins: the contract replaces a past time with the time of the listing block,
+    which is not known in advance. The id also omits the terms that the Safe's bounds add. The contract lists an id only
     once, so the id still identifies one market.
     """
     symbol = slug(subject.symbol)

@@ -23,8 +23,8 @@ def ln_wad(x: int) -> int:
     """Return ln(x / 1e18) * 1e18 for a wad `x` above 0, approximated and rounded down as Solady's
     `FixedPointMathLib.lnWad` does.
 
-    Before the rounding, the approximation is off by less than 0.06 in either direction over the ratios that prices need
-    (1 to 2**41).
+    Before rounding, the approximation is less than 0.06 too high or too low for all ratios that prices need (1 to
+    2**41).
     """
     if not 0 < x <= MAX_INT256:
         raise ValueError(f"ln_wad takes a positive int256, not {x}")

@@ -36,7 +36,7 @@ class OutcomeWords:
 
 @dataclass(frozen=True, slots=True)
 class FeedSubject:
-    """A feed's subject, from its key in the deployment file, such as `BNKR/market_cap`."""
+    """A feed's subject, parsed from the feed's key in the deployment file (for example, `BNKR/market_cap`)."""
 
     key: str
 
@@ -58,7 +58,7 @@ class FeedSubject:
 
     @property
     def name(self) -> str:
-        """Return the name for short titles: for a market cap, only the token."""
+        """Return the name for short titles. For a market cap, this is only the token."""
         return self.symbol if self.metric == "market_cap" else f"{self.symbol} {self.metric_words}"
 
     @property
@@ -136,8 +136,8 @@ def on_one_day(start: int, end: int) -> bool:
 
 
 def time_slug(at: int, other: int | None = None) -> str:
-    """Format a time for ids: `2026-11-22-1500`, or `2026-11-22-150007` if the seconds are not zero; without the day if
-    `other` is on the same day."""
+    """Format a time for ids: `2026-11-22-1500`, or `2026-11-22-150007` if the seconds are not zero. Leave out the date
+    if `other` is on the same day."""
     when, then = _utc(at), None if other is None else _utc(other)
     if when is None:
         return str(at)

@@ -65,13 +65,13 @@ class ChainClient(AsyncWeb3[ChainProvider]):
     # Calls
 
     async def read(self, call: Call, block: BlockId = "latest", *, timeout_seconds: float | None = None) -> Any:
-        """Call a view and return its decoded result. Raise ContractReverted with the reason if it reverts."""
+        """Call a view and return its decoded result. If the call reverts, raise ContractReverted with the reason."""
         return call.function.decode(await self.simulate(call, block, timeout_seconds=timeout_seconds))
 
     async def simulate(
         self, call: Call, block: BlockId = "latest", *, gas: int | None = None, timeout_seconds: float | None = None
     ) -> bytes:
-        """Run eth_call and return the raw data. Pass `gas` to limit calls to other people's contracts."""
+        """Run eth_call and return the raw data. Pass `gas` to limit the gas of a call to an untrusted contract."""
         bound = {} if gas is None else {"gas": hex(gas)}
         params = [call.parameters() | bound, _block_parameter(block)]
         try:
@@ -82,14 +82,14 @@ class ChainClient(AsyncWeb3[ChainProvider]):
     async def read_newest(
         self, account: str, calls: Sequence[Call], *, guess: str | None = None, timeout_seconds: float | None = None
     ) -> tuple[Block, bytes, list[Any | RpcError]]:
-        """Read the newest block, and the account's code and the views at that block. Return each view's value or error.
+        """Return the newest block and, at that block, the account's code and the value or error of each view.
 
         The reads name the block by its hash, since a batch against "latest" may span two blocks. A payment mined in the
-        second one would then look spent but unbooked, or booked without its stake. If the responding node does not have
-        the newest block yet, as may happen behind a load balancer, an older block is used.
+        second block would then look spent but unbooked, or booked without its stake. If the responding node does not
+        have the newest block yet, as may happen behind a load balancer, an older block is used.
 
-        guess: the hash of the block that is probably the newest. Its code and views are read in the same batch as the
-        newest block, so a right guess saves a round trip.
+        guess: the probable hash of the newest block. The code and views at the guessed block are read in the same batch
+        as the newest block, so a correct guess saves a round trip.
         """
 
         async def state_at(block_hash: str) -> list[Any | RpcError]:
@@ -131,7 +131,7 @@ class ChainClient(AsyncWeb3[ChainProvider]):
     # Transactions
 
     async def receipt(self, transaction_hash: str) -> Receipt | None:
-        """Fetch a receipt, or return None if the node does not know that the transaction was mined."""
+        """Fetch a receipt. Return None if the node does not know of a mined transaction with this hash."""
         return await self.provider.call_optional("eth_getTransactionReceipt", [transaction_hash], Receipt)
 
     async def receipts(self, hashes: Sequence[str]) -> list[Receipt | None]:
@@ -139,7 +139,8 @@ class ChainClient(AsyncWeb3[ChainProvider]):
         return values(await self.provider.batch([("eth_getTransactionReceipt", [each]) for each in hashes], shape))
 
     async def block_receipts(self, numbers: Sequence[int]) -> list[Receipt]:
-        """Fetch the receipts of these blocks. Some are missing if the node lacks the method or some of the blocks."""
+        """Fetch the receipts of these blocks. If the node lacks the method or one of the blocks, some receipts are
+        missing."""
         shape: Any = list[Receipt] | None
         answers = await self.provider.batch([("eth_getBlockReceipts", [hex(each)]) for each in numbers], shape)
         return [receipt for each in answers if isinstance(each, list) for receipt in each]
@@ -160,8 +161,8 @@ def _state_requests(block_hash: str, account: str, calls: Sequence[Call]) -> lis
 
 
 def _block_parameter(block: BlockId) -> Any:
-    """Return the block parameter of eth_call: a tag, a number or, for a hash, the object of EIP-1898. A node returns an
-    error for such an object if a reorganization has removed the block."""
+    """Return the block parameter of eth_call: a tag, a number or, for a hash, an EIP-1898 object. If a reorganization
+    has removed that block, a node returns an error for the object."""
     return {"blockHash": block} if isinstance(block, str) and len(block) == 66 else _tag(block)
 
 

@@ -53,7 +53,7 @@ class _AbiEntry:
         return self.selector + CODEC.encode(*get_aligned_abi_inputs(self._entry, arguments))
 
     def decode_inputs(self, data: bytes) -> dict[str, Any]:
-        """Decode data that begins with the selector into arguments by name."""
+        """Decode data that begins with the selector. Return the arguments by name."""
         return _by_name(self._inputs, CODEC.decode(self._types, data[4:]))
 
 
@@ -67,7 +67,7 @@ class Function(_AbiEntry):
         self._outputs = _named(entry.get("outputs", []))
 
     def decode(self, data: bytes) -> Any:
-        """Decode the return value, or several return values as a tuple."""
+        """Decode the return value. Several return values become a tuple."""
         if not data and self._outputs:
             raise RpcError(
                 RpcErrorKind.BAD_ANSWER, f"{self.name} returned nothing: is there a contract at this address?"
@@ -106,7 +106,7 @@ class Abi:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A contract call that is ready to be read, simulated or sent. `function` decodes the result."""
+    """A contract call, ready to be run as a read, simulated or sent. `function` decodes the result."""
 
     to: str
     data: bytes
@@ -123,8 +123,8 @@ class Call:
 
 
 class Contract:
-    """An address with its ABI. `other_abis` are the ABIs of contracts that it calls, since their custom errors may also
-    be the reason for a revert."""
+    """A contract's address and ABI. `other_abis` are the ABIs of the contracts that it calls, since a revert may also
+    carry one of their custom errors."""
 
     def __init__(self, address: str, abi: Abi | Sequence[ABIElement], *other_abis: Abi) -> None:
         self.address = checksum(address)
@@ -179,7 +179,8 @@ _PANICS = {
 
 
 def explain(error: RpcError, errors: Mapping[bytes, CustomError] | None = None) -> ContractReverted:
-    """Decode a revert reason. `errors` maps selectors to the custom errors that the contract may raise."""
+    """Convert a node's error to a ContractReverted with the decoded reason. `errors` maps selectors to the custom
+    errors that the contract may raise."""
     data = bytes_of(error.data) if error.data and len(error.data) % 2 == 0 else b""
     name, arguments, sentence = decode_revert(data, errors or {})
     if not data:

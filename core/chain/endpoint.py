@@ -64,7 +64,8 @@ class CircuitBreaker:
         self._probing = False
 
     def failed(self, rest_seconds: float | None = None) -> None:
-        """Record a failure. `rest_seconds`, a node's Retry-After, opens the circuit at once for at least that long."""
+        """Record a failure. If `rest_seconds` (the node's Retry-After) is given, open the circuit at once for at least
+        that long."""
         self._failures += 1
         probed, self._probing = self._probing, False
         asked = self.clock() + min(rest_seconds or 0.0, self.longest_asked_seconds)
@@ -78,7 +79,7 @@ class CircuitBreaker:
         self._open_until = max(self.clock() + self._rest_seconds, asked)
 
     def abandoned(self) -> None:
-        """Let the next caller probe the node, because the current probe was cancelled."""
+        """Record that the current probe was cancelled, so that the next caller can probe the node."""
         self._probing = False
 
 
@@ -172,7 +173,7 @@ class Endpoint:
         UP.labels(self._chain, self.label).set(self.breaker.state == "closed")
 
     async def check_chain(self, timeout_seconds: float) -> None:
-        """Raise ChainIdMismatch if this URL serves another chain than expected."""
+        """Raise ChainIdMismatch if this URL serves a different chain than expected."""
         if self.chain_id is None:
             return
         REQUESTS.labels(self._chain, self.label, "eth_chainId").inc()
@@ -271,7 +272,7 @@ def bad_answer(label: str, method: str, what: str) -> RpcError:
 
 
 def decode_answer(answer: bytes, shape: Any, method: str, label: str) -> Any:
-    """Decode a response into a result of type `shape`. Raise RpcError if it is an error or invalid."""
+    """Decode a response into a result of type `shape`. Raise RpcError if the response is an error or is invalid."""
     try:
         item = _ITEM.decode(answer)
     except (msgspec.DecodeError, UnicodeDecodeError) as problem:

@@ -1,7 +1,7 @@
 """Classification of node errors, and what a caller may do about each kind.
 
-Nodes agree on few error codes, so the text is matched first, and the code only if no pattern matches. The first match
-wins. To support a provider's text, add it to the patterns, with a test; never match texts elsewhere.
+Nodes agree on few error codes, so the text is matched first, and the code is used only if no pattern matches. The first
+matching pattern wins. To support another provider's text, add a pattern and a test; never match texts elsewhere.
 """
 
 from __future__ import annotations

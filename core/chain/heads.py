@@ -22,17 +22,17 @@ MAX_LAG_SECONDS = 60  # the maximum age of a head on which decisions about the p
 def final_block(indexed: int, finalized: int | None, depth: int) -> int:
     """Return the newest indexed block that is final, or a negative number if no indexed block is final.
 
-    The final block is the node's finalized block or, if the node reports none, the block `depth` below `indexed`. A
-    finalized block above `indexed` proves nothing, since the indexed blocks may have been replaced after they were
-    indexed.
+    The final block is the node's finalized block or, if the node reports none, the block that is `depth` blocks below
+    `indexed`. A finalized block above `indexed` proves nothing, since the indexed blocks may have been replaced after
+    they were indexed.
     """
     return finalized if finalized is not None and finalized <= indexed else indexed - depth
 
 
 def why_head_is_late(head_time: int, now: float, *, blocks_are_regular: bool) -> str | None:
-    """Return a sentence if the head is too old, by our clock, to show the chain's current time; otherwise return None.
+    """Return a sentence if the head is too old, by our clock, to tell the chain's current time; otherwise return None.
 
-    After a halt, the chain's next blocks may be dated within the halt. An old head indicates a halt only on a chain
+    After a halt, a chain may give its next blocks times within the halt. An old head indicates a halt only on a chain
     whose blocks come at regular intervals.
     """
     if blocks_are_regular and now - head_time > MAX_LAG_SECONDS:
@@ -57,7 +57,7 @@ class Heads:
         self._announced = asyncio.Event()
 
     async def wait(self) -> bool:
-        """Return False after the polling interval, or True as soon as a node announces a head."""
+        """Return True as soon as a node announces a head, or False after the polling interval."""
         seconds = max(self._poll_seconds, SUBSCRIBED_POLL_SECONDS) if self.subscribed else self._poll_seconds
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):

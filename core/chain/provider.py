@@ -2,11 +2,12 @@
 
 Rules that must hold:
 - URLs are tried in order, skipping those with an open circuit. The first URL is used again as soon as it works.
-- An error that blames the request (a revert, a range too wide) is raised at once; one that blames the node fails over.
+- An error that blames the request (a revert, a range too wide) is raised at once. After an error that blames the node,
+  the next URL is tried.
 - Reads go through all URLs up to `rounds` times with jittered pauses.
 - A new transaction is offered to one URL after another until one accepts or refuses it; a transaction that was sent
   before is offered to all URLs.
-- Every URL must prove its chain id before its first response is used, and again after it was down.
+- Every URL must prove its chain id before its first response is used, and again after it has been down.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ class ChainProvider(AsyncJSONBaseProvider):
     chain_id: the chain that every URL must serve; None skips the check (tools only).
     timeout_seconds: the time limit of one attempt at one URL.
     pause_seconds: the upper bound of the first jittered pause between rounds; it doubles, up to 5 s.
-    max_batch: the most requests in one HTTP body.
+    max_batch: the maximum number of requests in one HTTP body.
     """
 
     def __init__(
@@ -96,7 +97,7 @@ class ChainProvider(AsyncJSONBaseProvider):
         self._session = None
 
     async def start(self, timeout_seconds: float = 5.0) -> None:
-        """Open the provider. Raise an error within seconds if a URL serves another chain or no URL responds."""
+        """Open the provider. Raise an error within seconds if a URL serves the wrong chain or no URL responds."""
         if self._session is None:
             self.open()
         outcomes = await asyncio.gather(
@@ -119,7 +120,7 @@ class ChainProvider(AsyncJSONBaseProvider):
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """Return a printable name of each URL: its position and host."""
+        """Return a printable name for each URL: its position and host."""
         return tuple(endpoint.label for endpoint in self._endpoints)
 
     def pinned(self, position: int) -> ChainProvider:
@@ -137,7 +138,7 @@ class ChainProvider(AsyncJSONBaseProvider):
         return one
 
     async def make_request(self, method: RPCEndpoint, params: Any) -> RPCResponse:
-        """Send a request of web3. Errors are raised as RpcError, so web3 never interprets them."""
+        """Send a request for web3. Errors are raised as RpcError, so web3 never interprets them."""
         return {"jsonrpc": "2.0", "id": 0, "result": await self.call(method, params, SHAPES.get(method, object))}
 
     async def call(
@@ -165,8 +166,8 @@ class ChainProvider(AsyncJSONBaseProvider):
         *,
         timeout_seconds: float | None = None,
     ) -> list[T | RpcError]:
-        """Send reads in few HTTP bodies, and return the result or error of each, in order. Reads that failed on one
-        node are sent to the next.
+        """Send reads in batches, and return the result or error of each read, in order. If an error blames the node,
+        send that read to the next node.
 
         shapes: the type of all results, or a list with the type of each; by default the types that web3 expects.
         """
@@ -201,8 +202,9 @@ class ChainProvider(AsyncJSONBaseProvider):
         return self._answers(best, len(raws))
 
     async def send_raw_everywhere(self, raws: Sequence[bytes]) -> list[str | RpcError]:
-        """Offer signed transactions to all URLs at once, since a node that accepted them before may have lost them.
-        Return the best response to each. Once every transaction has been accepted, do not wait for slower URLs."""
+        """Offer signed transactions to all URLs at once, since a node that accepted a transaction before may have lost
+        it. Return the best response to each transaction. Once every transaction has been accepted, do not wait for
+        slower URLs."""
         best: dict[int, _Verdict] = {}
         offers = _offers(raws)
         asking = {
@@ -218,7 +220,7 @@ class ChainProvider(AsyncJSONBaseProvider):
     async def _offer(
         self, endpoint: Endpoint, offers: Sequence[RpcRequest], indices: Sequence[int], best: dict[int, _Verdict]
     ) -> None:
-        """Offer the transactions to one URL, and keep its responses that are better than those in `best`."""
+        """Offer the transactions to one URL, and store each response in `best` if it is better than the one there."""
         try:
             answers = await self._ask(endpoint, offers, indices, [str] * len(offers), self._timeout_seconds)
             verdicts = [_Verdict.of(each) for each in answers]
@@ -317,7 +319,8 @@ class ChainProvider(AsyncJSONBaseProvider):
             return error
 
     def _allowed(self) -> Iterator[Endpoint]:
-        """Yield the usable endpoints. Each breaker is checked only when its turn comes, so that no probe is wasted."""
+        """Yield the usable endpoints. Check each circuit breaker only when the caller reaches its endpoint, so that no
+        probe is wasted."""
         if self._session is None:
             raise RuntimeError("the ChainProvider is not open")
         return (endpoint for endpoint in self._endpoints if endpoint.breaker.allows())
@@ -342,7 +345,8 @@ class ChainProvider(AsyncJSONBaseProvider):
 
 
 class _Doubt(IntEnum):
-    """The uncertainty that a response leaves about an offered transaction. The least uncertain response is the best."""
+    """How uncertain an offered transaction's outcome is after a response. The response with the lowest value is the
+    best."""
 
     TAKEN = 0
     KNOWN = 1
@@ -364,8 +368,8 @@ class _Verdict:
         return cls(_Doubt.UNJUDGED if answer.kind.blames_node else _Doubt.REFUSED, answer)
 
     def or_better(self, other: _Verdict | None) -> _Verdict:
-        """Return the better response. If it is an error, set its `maybe_delivered` to whether either URL may have
-        accepted the transaction."""
+        """Return the better response. If it is an error, set its `maybe_delivered` to True if either URL may have
+        accepted the transaction, and otherwise to False."""
         if other is None:
             return self
         best = min(self, other, key=lambda each: each.doubt)

@@ -1,7 +1,7 @@
 """Structs for RPC results, with only the fields we use, and decoding of JSON-RPC quantities and data.
 
-Hex stays text in the structs, since decoding every field of every log costs more than reading the log from the socket.
-Callers decode the fields that they need (`quantity`, `data_bytes`).
+Hex values stay text in the structs, since decoding every field of every log costs more than reading the log from the
+socket. Callers decode the fields that they need with `quantity` and `data_bytes`.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class BlockTransaction(msgspec.Struct, frozen=True, rename="camel", gc=False):
 
 
 class Log(msgspec.Struct, frozen=True, rename="camel", gc=False):
-    """An event log. Every field except `removed` is the node's text, unchecked: validating every field would take
+    """An event log. Every field except `removed` holds the node's text unchecked: validating every field would take
     several times as long as the rest of the decoding."""
 
     address: str

@@ -4,12 +4,14 @@
     VPM_RELAYER_KEYSTORES=stock:relay=/keys/stock.json, base:relay=aws-kms://eu-central-1/alias/vpm-relay-0#0x...
 
 Without a chain, the key has a lane on each chain. Without groups, it serves `relay` and `keeper`, which is enough for
-development. Several keys of one group are several lanes. Each role of a contract is a separate group.
+development. A group with several keys has several lanes. Each role of a contract is a separate group.
 
-On a live chain the relayer does not start with a key that serves `relay` and anything else: an attacker who makes bets
+On a live chain, the relayer does not start with a key that serves `relay` and anything else: an attacker who makes bets
 burn gas would also stop the other groups. `credit` needs a separate key too, since the holder of CREDITOR can take all
-unbooked money. In VPM_RELAYER_KEYSTORES, an entry is a keystore's path or a key in AWS KMS with its expected address:
-with the address, a lane can start and follow its transactions while the key service is down, and no other key is used.
+unbooked money.
+
+In VPM_RELAYER_KEYSTORES, an entry is a keystore's path, or a key in AWS KMS with its expected address. The address lets
+a lane start and follow its transactions while the key service is down. It also ensures that no other key is used.
 """
 
 from __future__ import annotations
@@ -48,7 +50,7 @@ class KeyName:
 
 
 def is_kms_name(text: str) -> bool:
-    """Return whether the text is the name of a KMS key, even if malformed. Any other text is a path."""
+    """Return whether the text is a KMS key's name, well-formed or not. Any other text is a path."""
     return re.match(r"[a-z]+-kms:", text) is not None
 
 

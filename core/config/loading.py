@@ -29,7 +29,8 @@ PROCESS_VARIABLES = frozenset(
 
 
 class SettingsBase(BaseModel):
-    """A frozen group of settings. A field's alias is its variable, and its description the expected value."""
+    """A frozen group of settings. A field's alias is its environment variable, and its description says which value is
+    expected."""
 
     model_config = ConfigDict(
         frozen=True, extra="forbid", validate_by_alias=True, validate_by_name=True, hide_input_in_errors=True
@@ -68,7 +69,7 @@ def environment(env: Mapping[str, str] | None = None) -> dict[str, str]:
 
 
 def setting(name: str, env: Mapping[str, str] | None = None) -> str | None:
-    """Return the value of one variable, which may be in a file, or None if it is not set."""
+    """Return the value of one variable, or None if the variable is not set. The value may be in a file."""
     given = environment(env)
     return _read_secret(name, given) if name + FILE in given else given.get(name)
 
@@ -95,7 +96,7 @@ def exposed_files(env: Mapping[str, str] | None = None) -> list[str]:
 
 
 def unknown_variables(env: Mapping[str, str] | None = None) -> list[str]:
-    """Return a warning for each unknown VPM_* variable, with the closest known variable."""
+    """Return a warning for each unknown VPM_* variable. The warning suggests the closest known variable."""
     env = os.environ if env is None else env
     names = known_variables()
     return [

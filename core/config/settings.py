@@ -1,7 +1,7 @@
-"""The settings that all daemons share, and those of single daemons.
+"""The settings that all daemons share, and those of individual daemons.
 
-To add a setting, add a field. Its variable is the class's prefix followed by the field's name in capitals. In error
-messages, its description follows the word "expected". The name of a duration ends with its unit.
+To add a setting, add a field. The setting's variable is the class's prefix followed by the field's name in capitals. In
+error messages, the field's description follows the word "expected". A duration's name ends with its unit.
 """
 
 from __future__ import annotations
@@ -142,8 +142,7 @@ class Settings(SettingsBase):
         return self
 
     def chain(self, name: ChainName) -> ChainSettings:
-        """Return the settings of one chain. RPC URLs may be missing: only code that needs one should refuse to run
-        without it."""
+        """Return the settings of one chain. RPC URLs may be missing: only code that needs one should refuse to run."""
         return ChainSettings(
             name=name,
             rpc_urls=getattr(self, f"{name}_rpc_urls"),
@@ -266,7 +265,7 @@ class ApiSecrets(SettingsBase):
 
 
 class RelayerSecrets(SettingsBase):
-    """The keys that send transactions. Plain keys are for development; in production use keystore files or AWS KMS."""
+    """The keys that send transactions. Plain keys are for development; in production, use keystore files or AWS KMS."""
 
     model_config = variables_with_prefix("VPM_RELAYER_")
 

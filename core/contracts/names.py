@@ -13,12 +13,12 @@ T = TypeVar("T")
 
 @cache
 def snake_case(name: str) -> str:
-    """Convert a name to snake_case, without the trailing underscore by which some avoid Solidity keywords."""
+    """Convert a name to snake_case. Drop a trailing underscore, which some names have to avoid a Solidity keyword."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).rstrip("_").lower()
 
 
 def camel_fields(source: Any, *names: str) -> dict[str, Any]:
-    """Return the named attributes of an object, keyed by their camelCase names."""
+    """Return the attributes of an object that correspond to these camelCase names, keyed by the names."""
     return {name: getattr(source, snake_case(name)) for name in names}
 
 

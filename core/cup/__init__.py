@@ -1,7 +1,7 @@
 """The paper tournament. Amounts are integer cents of pUSDC internally, and exact decimals with at most two places
 externally.
 
-Only `ledger` moves amounts. Functions that take a connection in autocommit open their own transaction.
+Only `ledger` moves amounts. A function that takes a connection in autocommit mode opens its own transaction.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ MAX_CENTS: Final = 10**13
 
 
 def cents_of(value: object) -> int:
-    """Return the cents of a JSON number or a plain decimal text; raise ValueError for any other value. A float is read
-    as the shortest decimal that converts back to it."""
+    """Convert a JSON number or plain decimal text to cents; raise ValueError for any other value. A float is read as
+    the shortest decimal that converts back to it."""
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal | str):
         raise ValueError("The amount is not a number.")
     if isinstance(value, str):
@@ -55,5 +55,5 @@ def number_of(cents: int) -> Decimal:
 
 
 def percent(part: int, whole: int) -> Decimal:
-    """Return part / whole as a percentage with two decimals, rounded to nearest, halves up; 0 if `whole` is 0."""
+    """Return part / whole as a percentage with two decimals, rounded half up; 0 if `whole` is 0."""
     return json_number((part * 20_000 + whole) // (2 * whole) if whole else 0, 2)

@@ -109,8 +109,8 @@ async def bets_of(connection: Connection, round_no: int, wallet: str) -> list[Pl
 
 
 async def find_receipt(connection: Connection, bet: RouletteBet) -> BetReceipt | None:
-    """Return the receipt of this wallet's earlier bet on the round and key, or None. Raise a Refusal if the earlier bet
-    had a different stake."""
+    """Return the receipt of this wallet's earlier bet on the same round and bet key, or None. Raise a Refusal if the
+    earlier bet had a different stake."""
     row = await connection.fetch_one(
         "SELECT stake_cents, balance_cents FROM cup_bet WHERE round_no = %s AND wallet = %s AND bet_key = %s",
         (bet.round_no, bet.wallet, bet.bet_key),
@@ -133,7 +133,7 @@ async def place(connection: Connection, bet: RouletteBet, clock: Callable[[], da
     raises a Refusal after the tournament's close.
 
     Raise WalletBusy if another transaction has locked the wallet. A settlement locks many wallets for a long time, and
-    waiting here would keep a connection from all other callers.
+    waiting for it would tie up a connection that other callers need.
     """
     try:
         async with connection.transaction():

@@ -1,12 +1,12 @@
 """Leaderboards of realized profit and loss: all time and each ISO week (UTC), of all wallets or of enrolled agents.
 
-Every settlement updates the rows. An index holds the rows in the board's order, so the first entries are an index read.
-All ranks are read together, and read again after each change.
+Every settlement updates the rows. An index keeps the rows in the board's order, so the first entries are read from the
+index. All ranks are read together, and are read again after each change.
 
-The ledger moves all money, but a board does not count all profit. Wallets are free, so otherwise a player could win by
-letting many wallets lose to one. Losses count in full. A win in a pool (a paper market, or one of the wheel's markets
-in a round) counts in full if at least SEASONED of the pool's losing wallets had traded or bet on a day (UTC) before
-their first stake in the pool. Otherwise the win counts up to the wallet's own stake in the pool.
+The ledger pays every profit, but a board does not count every profit in full. Wallets are free, so a player could
+otherwise win by letting many wallets lose to one. Losses count in full. A win in a pool (a paper market, or one of the
+wheel's markets in a round) counts in full if at least SEASONED of the pool's losing wallets had traded or bet on a day
+(UTC) before their first stake in the pool. Otherwise, the win counts only up to the wallet's own stake in the pool.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Board:
 
     places: each wallet's address and its rank in four bytes, sorted by the addresses' bytes. At 24 bytes per wallet
     they fit in memory, so looking up a rank takes no query.
-    changes: how often the period's rows were updated.
+    changes: the number of updates to the period's rows.
     """
 
     entries: tuple[BoardRow, ...]
@@ -55,7 +55,7 @@ class Board:
         return len(self.places) // _PLACE
 
     def rank(self, wallet: str) -> int | None:
-        """Return the wallet's rank from 1, or None if it has realized nothing in the period."""
+        """Return the wallet's rank, counted from 1, or None if the wallet has realized nothing in the period."""
         key, places = bytes_of(wallet), self.places
         at = _PLACE * bisect_left(range(self.total), key, key=lambda n: places[n * _PLACE : n * _PLACE + _ADDRESS])
         if places[at : at + _ADDRESS] != key:
@@ -69,7 +69,7 @@ def week_of(moment: datetime) -> str:
 
 
 def is_week(text: str) -> bool:
-    """Return whether the text is an existing ISO week, such as 2026-W47."""
+    """Return whether the text is a valid ISO week, such as 2026-W47."""
     week = _WEEK.fullmatch(text)
     if not week:
         return False
@@ -81,11 +81,11 @@ def is_week(text: str) -> bool:
 
 
 async def record(connection: Connection, gains: Mapping[str, int], at: datetime) -> None:
-    """Add realized gains (in cents, losses negative) to the boards of all time and of the week. The wallets must be
+    """Add realized gains (in cents, losses negative) to the all-time board and the week's board. The wallets must be
     locked.
 
-    `reached_at` is when a wallet's score last changed. Of equal scores, the one reached first ranks higher. A wallet
-    that got back exactly its stake realized nothing.
+    `reached_at` is when a wallet's score last changed. Of two equal scores, the one reached first ranks higher. A
+    wallet that got back exactly its stake realized nothing.
     """
     gains = {wallet: cents for wallet, cents in gains.items() if cents}
     if not gains:
@@ -163,7 +163,7 @@ def wheel_pools(results: Iterable[SettledStake]) -> list[WagerPool]:
 
 
 def score_changes(pools: Iterable[WagerPool], seasoned: Collection[str]) -> dict[str, int]:
-    """Return each wallet's change of score in cents. `seasoned` are the wallets that had traded or bet on an earlier
+    """Return each wallet's change in score, in cents. `seasoned` are the wallets that had traded or bet on an earlier
     day."""
     gains: dict[str, int] = {}
     for pool in pools:
@@ -179,10 +179,10 @@ def day_of(moment: datetime) -> datetime:
 
 
 async def find_seasoned(connection: Connection, pools: Iterable[WagerPool], first: Mapping[str, datetime]) -> set[str]:
-    """Return losing wallets that had traded or bet on an earlier day, but no more for each pool than `score_changes`
-    needs.
+    """Return losing wallets that had traded or bet on an earlier day. For each pool, find only as many as
+    `score_changes` needs.
 
-    A round has 42 pools, so each wallet is looked up only once.
+    A wallet may be in many of a round's 42 pools, so known results are not looked up again.
 
     first: when each wallet first staked in the market or round that is being settled.
     """

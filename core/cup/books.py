@@ -1,7 +1,7 @@
-"""Paper markets: their rows and books, the positions of wallets in them, and how they mirror agent markets.
+"""Paper markets: their rows and books, wallets' positions in them, and how they mirror agent markets.
 
 A paper market has the id, outcomes and times of a listed agent market, and scaled weights. All texts come from the
-specification, as on the agent API; no text of the lister is shown.
+specification, as on the agent API; no text from the lister is shown.
 """
 
 from __future__ import annotations
@@ -42,15 +42,15 @@ _MARKETS = (
 
 
 def paper_book(weights_cents: Sequence[int], net_cents: Sequence[int], shares_cents: Sequence[int]) -> Book:
-    """Return the book of a paper market. Without a fee, every trade gets at least as many shares as cents, so each
-    outcome's `excess` is its shares less its net stakes."""
+    """Return the book of a paper market. Paper trades have no fee, so every trade gets at least as many shares as
+    cents, and each outcome's `excess` is its shares less its net stakes."""
     excess = tuple(shares - net for shares, net in zip(shares_cents, net_cents, strict=True))
     return Book(tuple(weights_cents), FEE_BPS, tuple(net_cents), tuple(shares_cents), excess)
 
 
 @dataclass(frozen=True, slots=True)
 class PaperMarket:
-    """A paper market. Amounts and shares of `book` are cents.
+    """A paper market. Amounts and shares in `book` are in cents.
 
     Trading ends at `closes_at`, when staking on the agent market ends. The reading at `ends_at` decides the market; if
     `start_at` is set, that reading is compared with the one at `start_at`.
@@ -89,7 +89,7 @@ class PaperMarket:
         return self.status == "open" and self.listed and self.opens_at <= now < self.closes_at
 
     def outcome(self, side: str) -> int:
-        """Return the index of a side. Raise a Refusal with the valid keys if the market has no such side."""
+        """Return the index of a side. If the market has no such side, raise a Refusal that lists the valid sides."""
         keys = [each.key for each in self.sides]
         if side not in keys:
             raise Refusal(422, "invalid_side", f"This market's sides are {', '.join(keys)}.", {"validSides": keys})
@@ -116,8 +116,8 @@ def _market(row: Sequence[Any]) -> PaperMarket:
 
 
 async def find(connection: Connection, slug: str, *, lock: bool = False) -> PaperMarket:
-    """Return a market; raise a Refusal if it does not exist. With `lock`, no other transaction can trade on the market
-    or settle it until this transaction ends."""
+    """Return a market; raise a Refusal if it does not exist. If `lock` is set, no other transaction can trade on the
+    market or settle it until this transaction ends."""
     markets = await (lock_all if lock else find_all)(connection, [slug])
     if slug not in markets:
         raise no_market()
@@ -133,8 +133,8 @@ async def find_all(connection: Connection, slugs: Collection[str]) -> dict[str, 
 
 
 async def lock_all(connection: Connection, slugs: Collection[str]) -> dict[str, PaperMarket]:
-    """Lock the markets against trades and settlement until the transaction ends, in the order of their slugs. Return
-    the markets that exist."""
+    """Lock the markets against trades and settlement until the transaction ends. The locks are taken in the order of
+    the slugs. Return the markets that exist."""
     # Lock in a separate statement: one that waits for a lock would still see the rows as they were before.
     await connection.execute(
         "SELECT 1 FROM cup_market WHERE slug = ANY(%s) ORDER BY slug FOR NO KEY UPDATE",
@@ -148,7 +148,7 @@ def no_market() -> Refusal:
 
 
 async def open_markets(connection: Connection, now: datetime, limit: int) -> list[PaperMarket]:
-    """Return open markets, earliest close first."""
+    """Return up to `limit` open markets, sorted by closing time."""
     rows = await connection.fetch_all(
         f"{_MARKETS} WHERE c.status = 'open' AND a.status = {AgentMarketStatus.OPEN:d} AND c.opens_at <= %s "
         "AND c.closes_at > %s "
@@ -162,14 +162,16 @@ async def open_markets(connection: Connection, now: datetime, limit: int) -> lis
 
 
 def is_slug(text: str) -> bool:
-    """Return whether a paper market can have this slug. Any other text must not be looked up, since PostgreSQL refuses
-    NUL in text."""
+    """Return whether a paper market can have this slug. Do not look up other text: PostgreSQL refuses NUL in text."""
     return _SLUG.fullmatch(text) is not None
 
 
 def new_market(market_key: bytes, spec: Specification, weights: Sequence[int], feed_key: str | None) -> PaperMarket:
-    """Make the paper market of a listed agent market. weights: the agent market's weights in units. feed_key: the
-    feed's key, or None if the deployment does not list the feed."""
+    """Make the paper market of a listed agent market.
+
+    weights: the agent market's weights in token units.
+    feed_key: the feed's key, or None if the deployment does not list the feed.
+    """
     words = listed_document(market_key, spec, feed_key)
     return PaperMarket(
         slug=words.id,
@@ -193,7 +195,7 @@ def new_market(market_key: bytes, spec: Specification, weights: Sequence[int], f
 
 
 def paper_weight(units: int) -> int:
-    """Return the weight in cents, rounded down but at least one cent, since a price needs a weight above zero."""
+    """Convert a weight to cents. Round down, but to at least one cent, since a price needs a weight above zero."""
     return max(1, units * WEIGHTS_TIMES // _UNITS_A_CENT)
 
 
@@ -211,8 +213,10 @@ _LISTED = (
 
 
 async def mirror(connection: Connection, now: datetime, feed_keys: Mapping[bytes, str]) -> list[str]:
-    """Open a paper market for every open agent market that has none, and return the new slugs. feed_keys: the keys of
-    the deployment's feeds by address."""
+    """Open a paper market for every open agent market that has none, and return the new slugs.
+
+    feed_keys: the keys of the deployment's feeds by address.
+    """
     async with connection.cursor(row_factory=namedtuple_row) as cursor:
         await cursor.execute(_LISTED, (int(now.timestamp()),))
         listed: list[Any] = await cursor.fetchall()
@@ -262,8 +266,8 @@ async def add(connection: Connection, market_key: bytes, market: PaperMarket) ->
 
 @dataclass(frozen=True, slots=True)
 class PaperPosition:
-    """A wallet's position in a paper market, with the market's times. The projected payout is what a win would pay with
-    the current book; after settlement it is the amount paid."""
+    """A wallet's position in a paper market, with the market's times. The projected payout is what a win would pay
+    given the current book; after settlement, it is the amount paid."""
 
     market_id: str
     slug: str

@@ -1,6 +1,6 @@
-"""The tournament as one file of JSON Lines, from one database snapshot. It has enough to recompute everything.
+"""The tournament as one file of JSON Lines, from one database snapshot. The file is enough to recompute everything.
 
-The first line names the format. The next lines are account balances, enrolled wallets, markets, rounds with their
+The first line names the format. The next lines hold account balances, enrolled wallets, markets, rounds with their
 seeds, the ledger with the signed trades and bets in posting order, and the boards. Only settled rounds show their
 seeds, since an open round's seed is a secret. The last line counts the lines before it, which reveals a truncated file.
 """

@@ -1,8 +1,8 @@
-"""The ledger of paper money, and who may use it: claims, and the enrolment that is required while trading is halted.
+"""The ledger of paper money, and who may use it: claims, and enrolment, which trading requires during a halt.
 
 Amounts move in transactions. A transaction's entries sum to zero, and its key prevents it from being posted twice.
 Triggers enforce the invariants: they refuse unbalanced transactions, update the balances, let only the mint's balance
-go negative, and refuse changes of written rows (core/db/migrations/baseline/2_cup.sql). All functions here work in the
+go negative, and refuse changes to existing rows (core/db/migrations/baseline/2_cup.sql). All functions here work in the
 caller's transaction.
 """
 
@@ -93,7 +93,7 @@ async def post(connection: Connection, kind: str, key: str, entries: Mapping[str
 async def pay_out(
     connection: Connection, kind: str, key: str, account: str, pool: int, paid: Mapping[str, int]
 ) -> None:
-    """Pay wallets from an account that holds `pool`. The remainder of the pool goes back to the mint."""
+    """Pay wallets from an account that holds `pool` cents. The remainder of the pool goes back to the mint."""
     await lock_wallets(connection, sorted(paid))
     entries = {wallet_account(wallet): cents for wallet, cents in paid.items()}
     await post(connection, kind, key, entries | {account: -pool, MINT: pool - sum(paid.values())})
@@ -103,7 +103,8 @@ async def pay_out(
 
 
 async def claim(connection: Connection, wallet: str) -> tuple[int, bool]:
-    """Mint the wallet's initial balance, if that was not done before. Return the balance and whether it was minted."""
+    """Mint the wallet's initial balance unless it was minted before. Return the balance, and whether this call minted
+    it."""
     account = wallet_account(wallet)
     async with connection.transaction():
         minted = await open_account(connection, account)
@@ -130,7 +131,7 @@ BARRED = (
 
 
 async def enrol(connection: Connection, wallet: str, note: str, issued_at: str, signature: bytes) -> bool:
-    """Enroll a wallet, and return whether it is new. An existing enrolment stays. House wallets are refused."""
+    """Enroll a wallet, and return whether it is new. Keep an existing enrolment. Raise a Refusal for a house wallet."""
     async with connection.transaction():
         if await connection.fetch_one("SELECT 1 FROM cup_house_wallet WHERE wallet = %s", (wallet,)) is not None:
             raise Refusal(
@@ -153,7 +154,7 @@ async def trading_halted(connection: Connection) -> bool:
 
 
 async def require_may_trade(connection: Connection, wallet: str) -> None:
-    """Raise a Refusal while trading is halted, unless the wallet is enrolled and not a house wallet."""
+    """While trading is halted, raise a Refusal for any wallet that is not enrolled and for any house wallet."""
     query = f"SELECT {BARRED} FROM (SELECT %(wallet)s::text AS w) AS u"  # noqa: S608
     if await connection.fetch_value(query.encode(), {"wallet": wallet, "halt": HALT_SWITCH}) is not False:
         raise halted()

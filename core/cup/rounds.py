@@ -1,8 +1,10 @@
-"""Roulette rounds. A round opens with a commitment, is closed by the clock, drawn from a later block, and settled.
+"""Roulette rounds. A round opens with a commitment to its seed and closes at a fixed time. It is then drawn with the
+hash of a later block, the beacon, and settled.
 
-The operator knows the seed, and could add a bet after the beacon is known. To prevent this, the hash of a round's bets
+The operator knows the seed, and could add a bet once the beacon is known. To prevent this, the hash of a round's bets
 is published at its close, and the beacon is a block at least two seconds later. Anyone who saw the hash can check the
-exported bets against it. The beacon does not wait for a late hash, or the operator could choose a beacon by being late.
+exported bets against it. The beacon does not wait for a late hash. Otherwise, the operator could choose the beacon by
+publishing the hash late.
 
 A round takes bets for 45 s and spins for 5 s. The next round opens when the spin is over and the round is settled. If
 the keeper dies or the chain halts, an unfinished round stays in `spin` until any keeper finishes it.
@@ -56,8 +58,8 @@ class RouletteRound:
     """Published at the close; no bets are accepted afterwards."""
 
     def phase(self, now: datetime) -> RoundPhase:
-        """Return the phase: `bet`, `spin`, or `settled`, which lasts until the next round opens. The pocket is shown as
-        soon as it is drawn."""
+        """Return the phase: `bet`, `spin` or `settled`. The phase `settled` lasts until the next round opens. The
+        pocket is shown as soon as it is drawn."""
         if self.settled_at is None and now < self.closes_at:
             return "bet"
         if self.settled_at is None or now < self.ends_at:
@@ -85,7 +87,7 @@ async def settled(connection: Connection, limit: int) -> list[RouletteRound]:
 async def find(
     connection: Connection, round_no: int, lock: Literal["", "FOR SHARE", "FOR UPDATE"] = ""
 ) -> RouletteRound | None:
-    """Return the round, if it exists. A bet locks the round for share, a settlement for update."""
+    """Return the round, or None if it does not exist. A bet locks the round FOR SHARE, a settlement FOR UPDATE."""
     return next(iter(await _rounds(connection, f"WHERE round_no = %s {lock}", round_no)), None)
 
 
@@ -95,7 +97,7 @@ async def open_next(
     """Open the next round, or return None if a round is live.
 
     The beacon is at least two seconds after the close in chain time. If the chain's clock is ahead of this machine's,
-    as on a local chain with warped time, the close is counted from the time of the chain's head.
+    as on a local chain with warped time, the close in chain time is the time of the chain's head plus the betting time.
     """
     seed = secrets.token_bytes(32)
     closes_at = now + BETTING
@@ -129,8 +131,8 @@ async def open_next(
 
 
 async def close(connection: Connection, round_no: int, clock: Callable[[], datetime]) -> RouletteRound | None:
-    """Publish the hash of a round's bets. Return None if the round still accepts bets or its hash was published
-    before."""
+    """Publish the hash of a round's bets. Return None if the round still accepts bets or the hash was already
+    published."""
     async with connection.transaction():
         # Waits for bets that hold the shared lock; later ones see the hash and are refused.
         round_ = await find(connection, round_no, "FOR UPDATE")
@@ -151,10 +153,10 @@ async def _with_hash(connection: Connection, round_: RouletteRound) -> RouletteR
 async def finish(
     connection: Connection, round_no: int, beacon_number: int, beacon_hash: bytes, clock: Callable[[], datetime]
 ) -> RouletteRound | None:
-    """Draw the pocket and pay the bets. Return None if that was done before or the round still accepts bets.
+    """Draw the pocket and pay the bets. Return None if the round was settled before or still accepts bets.
 
-    If the transaction waits for locked wallets past the end of a week, the result counts for the week in which it is
-    paid.
+    The result counts for the week in which it is paid, even if the round closed in an earlier week and the transaction
+    then waited for locked wallets.
     """
     async with connection.transaction():
         round_ = await find(connection, round_no, "FOR UPDATE")
@@ -175,7 +177,7 @@ async def finish(
 
 
 async def _pay(connection: Connection, round_no: int, pocket: int) -> dict[str, int]:
-    """Pay the round's bets, and return each wallet's change of score in cents."""
+    """Pay the round's bets, and return each wallet's change in score, in cents."""
     bets = await connection.fetch_all(
         "SELECT wallet, bet_key, stake_cents, at FROM cup_bet WHERE round_no = %s ORDER BY wallet, bet_key", (round_no,)
     )

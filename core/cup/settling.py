@@ -1,4 +1,4 @@
-"""Settles paper markets as their agent markets were settled: winners split the pool, or stakes are refunded."""
+"""Settles paper markets with the results of their agent markets: winners split the pool, or stakes are refunded."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ _DUE = (
 
 
 async def due(connection: Connection, chain_id: int, finality_blocks: int) -> list[tuple[str, int | None]]:
-    """Return the open paper markets whose agent market has a final result, as slug and winner. The winner is None for a
-    void.
+    """Return the slug and winner of each open paper market whose agent market has a final result. The winner is None if
+    the market is void.
 
     Paper payouts are never undone, so a market waits until no reorganization can change its result. A market is also
-    void if its close has passed and its listing was undone and is not back in a final block: such a market will never
-    have a result.
+    void if its close has passed, its listing was undone, and no final block has listed it again: such a market will
+    never have a result.
 
     finality_blocks: the depth at which a block is final if the node reports no finalized block.
     """
@@ -44,7 +44,7 @@ async def settle(connection: Connection, slug: str, winner: int | None, clock: C
     market was settled before.
 
     Payouts are rounded down, and the remainder of the pool goes back to the mint. The clock is read after everything is
-    locked: if the locking lasts past the end of a week, the result counts for the week in which it is paid.
+    locked. So the result counts for the week in which it is paid, even if locking began in an earlier week.
     """
     async with connection.transaction():
         market = await books.find(connection, slug, lock=True)

@@ -45,8 +45,8 @@ class PaperReceipt:
 
 @dataclass(frozen=True, slots=True)
 class PlacedTrade:
-    """A stored trade with the amounts that its receipt shows. Projected payout, pool and balance are values after the
-    trade; a simulation does not change the balance."""
+    """A stored trade with the amounts that its receipt shows. The projected payout, the pool and the balance are those
+    after the trade; a simulation does not change the balance."""
 
     wallet: str | None
     slug: str
@@ -78,7 +78,7 @@ def simulate(
 def _traded(
     book: Book, wallet: str | None, slug: str, outcome: int, size_cents: int, balance_cents: int | None
 ) -> tuple[Book, PlacedTrade]:
-    """Return the book after a trade, and the trade. `balance_cents` is the wallet's balance after the trade."""
+    """Return the book after a trade, and the trade itself. `balance_cents` is the wallet's balance after the trade."""
     after, quote = book.staked(outcome, size_cents)
     projected = after.projected(outcome, size_cents, quote.shares)
     trade = PlacedTrade(wallet, slug, outcome, size_cents, quote.shares, balance_cents, projected, after.net_pool)
@@ -92,7 +92,7 @@ async def require_allowed(connection: Connection, wallet: str, size_cents: int, 
 
 
 async def find_trades(connection: Connection, trade_ids: Sequence[str]) -> dict[str, PlacedTrade]:
-    """Return the stored trades among these trade ids, by id."""
+    """Return the stored trades that have these trade ids, keyed by trade id."""
     rows = await connection.fetch_all(
         "SELECT trade_id, wallet, slug, outcome, size_cents, shares_cents, balance_cents, projected_cents, pool_cents "
         "FROM cup_trade WHERE trade_id = ANY(%s)",
@@ -156,7 +156,7 @@ async def _place(
 
 @dataclass(slots=True)
 class _Wallet:
-    """Whether a wallet is barred from trading, and its balance, which is None while another transaction has locked the
+    """A wallet's permission to trade, and its balance. The balance is None while another transaction has locked the
     wallet."""
 
     barred: bool
@@ -164,8 +164,8 @@ class _Wallet:
 
 
 async def _lock_wallets(connection: Connection, wallets: Collection[str]) -> dict[str, _Wallet]:
-    """Lock the wallets that no other transaction has locked. A settlement may hold many wallets for a long time; only
-    the orders of those wallets have to wait."""
+    """Lock the wallets that no other transaction has locked. A settlement may lock many wallets for a long time; only
+    the orders of those wallets have to be tried again."""
     rows = await connection.fetch_all(
         f"SELECT w, {ledger.BARRED}, EXISTS (SELECT FROM cup_account WHERE account = 'wallet:' || w) "  # noqa: S608
         "FROM unnest(%(wallets)s::text[]) AS u(w)".encode(),
@@ -276,7 +276,7 @@ async def _write(connection: Connection, group: _Group) -> None:
 
 
 def _array(numbers: Sequence[int]) -> str:
-    """Format the numbers as a PostgreSQL array literal. The arrays of several markets may have unequal lengths, so they
+    """Format the numbers as a PostgreSQL array literal. The arrays of several markets may differ in length, so they
     cannot form an array of arrays."""
     return f"{{{','.join(map(str, numbers))}}}"
 

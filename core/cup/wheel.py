@@ -28,7 +28,7 @@ class WheelOutcome:
 
     @property
     def true_pct_hundredths(self) -> int:
-        """Return the true chance, k/37 for k winning pockets, in hundredths of a percent, rounded to nearest."""
+        """Return the true chance (k/37 for k winning pockets) in hundredths of a percent, rounded to the nearest."""
         return (len(self.pockets) * 20_000 + POCKETS) // (2 * POCKETS)
 
 
@@ -124,8 +124,8 @@ def commitment_of(seed: bytes) -> bytes:
 
 def pocket_of(seed: bytes, round_no: int, beacon_hash: bytes) -> int:
     """Return the pocket that the seed and the beacon determine. It is the first 32-bit word (big-endian) of
-    HMAC-SHA256(seed, "roundNo:beaconHash") that is below the fair bound, mod 37. The beacon hash is written as 0x and
-    lower-case hex. The chance that all eight words are too high is below 1 in 10**60."""
+    HMAC-SHA256(seed, "roundNo:beaconHash") that is below the fair bound, modulo 37. The beacon hash is written in
+    lower-case hex with the prefix 0x. The chance that all eight words are too high is below 1 in 10**60."""
     digest = hmac.new(seed, f"{round_no}:{hex_of(beacon_hash)}".encode(), hashlib.sha256).digest()
     words = (int.from_bytes(digest[at : at + 4]) for at in range(0, 32, 4))
     return next(word for word in words if word < _FAIR_BELOW) % POCKETS
@@ -139,7 +139,8 @@ class WheelStake:
 
 
 def bets_hash(round_no: int, stakes: Iterable[WheelStake]) -> bytes:
-    """Return the SHA-256 of a text: the round's number, then one line `wallet:betKey:cents` per bet, in byte order."""
+    """Return the SHA-256 of a text: the round's number, then one line `wallet:betKey:cents` per bet. The lines are
+    sorted by their bytes."""
     lines = sorted(f"{each.wallet}:{each.bet_key}:{each.cents}" for each in stakes)
     return hashlib.sha256("\n".join([str(round_no), *lines]).encode()).digest()
 

@@ -32,7 +32,7 @@ P_co = TypeVar("P_co", covariant=True)
 
 
 class Resync:
-    """An event after which signals may have been lost, so the listener must read the current state again."""
+    """Signals may have been lost, so the listener must read the current state again."""
 
 
 RESYNC: Final = Resync()

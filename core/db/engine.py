@@ -1,12 +1,12 @@
 """Database connections: SQLAlchemy engines for reading the index, psycopg pools for everything else (decision 22).
 
-A pool checks a connection before use, except one that was used a moment ago and has received nothing since: a server
-that shuts down sends a message first. Pools are small on purpose: more than 8 connections per process cost PostgreSQL
-more than they gain. A pool with `autocommit` saves two round trips per statement; never use it for statements that
-belong together.
+A pool checks a connection before use, unless the connection was used a moment ago and has received nothing since: a
+server that shuts down sends a message first. Pools are small on purpose: more than 8 connections per process cost
+PostgreSQL more than they gain. A pool with `autocommit` saves two round trips per statement; never use it for
+statements that belong together.
 
 A hanging server still accepts connections and acknowledges packets, so neither its statement timeout nor TCP ends a
-wait. Therefore our process limits every wait for a response, and then closes the connection.
+wait. Therefore our process limits every wait for a response, and closes the connection when the limit is reached.
 """
 
 from __future__ import annotations
@@ -70,8 +70,8 @@ class Connection(AsyncConnection[TupleRow]):
                 self._giving_up = None
 
     async def cancel_safe(self, *, timeout: float = 30.0) -> None:  # noqa: ASYNC109 - the library's own
-        """Cancel the running statement. psycopg calls this when a wait is cancelled, and would give a hanging server a
-        long time; here it gets one second."""
+        """Cancel the running statement. psycopg calls this when a wait is cancelled. psycopg itself would wait a long
+        time for a hanging server; this method waits one second."""
         if self._giving_up is not None:
             self._giving_up.cancel()
             self._give_up_in(CANCEL_SECONDS)
@@ -129,7 +129,7 @@ class ConnectionPool(AsyncConnectionPool[Connection]):
     """A pool whose callers can be cancelled at any moment, even just as they get their connection.
 
     psycopg's pool uses `asyncio.wait_for`, which before Python 3.12 ignores a cancellation at that moment. A worker
-    that is stopped because another process leads would then continue.
+    that is stopped because another process leads would then keep running.
 
     opened: how many connections have been opened so far.
     """
@@ -186,8 +186,8 @@ def make_engine(
     answer_seconds: float = ANSWER_SECONDS,
     application_name: str = "vpm",
 ) -> AsyncEngine:
-    """Make an engine for reads, in autocommit: BEGIN and ROLLBACK around a statement are two more round trips. Reads
-    that must see one snapshot use `consistent_read`."""
+    """Make an engine for reads, in autocommit mode: BEGIN and ROLLBACK around a statement would add two round trips.
+    For reads that must see one snapshot, use `consistent_read`."""
 
     async def opened() -> Connection:
         return await _opened(url, connect_timeout_seconds, answer_seconds, application_name, autocommit=False)
@@ -279,10 +279,10 @@ async def _check_from_pool(connection: Connection) -> None:
 
 
 async def _record_use(connection: Connection) -> None:
-    """Record when the connection was last used; there is nothing to reset.
+    """Record when the connection was last used. There is nothing to reset.
 
-    The pool takes connections back in a separate task only because it has this callback. In the caller's task, a
-    timeout at that instant would make the pool lose the connection for good.
+    The callback makes the pool take connections back in a separate task. In the caller's task, a timeout at that moment
+    would lose the connection for good.
     """
     _last_used[connection] = _now()
 
@@ -357,8 +357,8 @@ async def check_database(url: str, *, connect_timeout_seconds: float = 5.0) -> N
 async def _require_sessions(url: str, connect_timeout_seconds: float) -> None:
     """Refuse a pooler in transaction mode, since leadership, locks and signals need a session.
 
-    Two connections with the same backend reveal such a pooler. Another client may take the free backend, so try a few
-    times.
+    Two connections that share a backend reveal such a pooler. Another client may use the shared backend in between, so
+    try a few times.
     """
     opened = partial(connect, url, connect_timeout_seconds=connect_timeout_seconds, application_name="vpm-check")
     for _ in range(SESSION_TRIES):

@@ -1,9 +1,9 @@
-"""Heartbeats: each daemon process writes a row every few seconds, which shows that the process and the database work.
-A process also terminates the sessions of hanging processes that block others.
+"""Heartbeats: each daemon process writes a row every few seconds, which shows that the process and the database work. A
+process also terminates the sessions of hanging processes that block others.
 
 A process that is suspended, or whose machine is gone, keeps its locks until its session ends. PostgreSQL ends sessions
-that are idle in a transaction, but not sessions in the middle of a COPY or a pipeline, or whose client reads no
-results. Healthy processes terminate those (docs/decisions/0018).
+that are idle in a transaction. It does not end sessions in the middle of a COPY or a pipeline, or sessions whose client
+reads no results. Healthy processes terminate those sessions (docs/decisions/0018).
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ async def beat_forever(
 ) -> None:
     """Write this process's row and terminate silent sessions, until cancelled. If the database is down, log a warning.
 
-    At the end, the row no longer names a leader. It stays for a day, so a restart does not look like a missing daemon.
+    At the end, mark the process as no longer leading. The row is kept for a day, so a restart does not look like a
+    missing daemon.
     """
     started_at = datetime.now(UTC)
     try:
@@ -99,8 +100,8 @@ SELECT silent.*, pg_terminate_backend(silent.pid) FROM (
 
 
 async def end_silent_sessions(connection: Connection, after_seconds: float = IDLE_IN_TRANSACTION_MS / 1000) -> int:
-    """Terminate those of our sessions that block others and whose client has been silent for `after_seconds`. Return
-    how many were terminated."""
+    """Terminate our sessions that block others and whose client has been silent for `after_seconds`. Return how many
+    were terminated."""
     ended = await connection.fetch_all(_END, (after_seconds,))
     for pid, application, seconds, _ in ended:
         log.warning(

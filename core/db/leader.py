@@ -4,8 +4,8 @@ The lock lives as long as the connection. When the process dies, the server drop
 polls every second takes over. When only the connection is lost, the leader notices within `CHECK_SECONDS` plus
 `ANSWER_SECONDS` and stops its work. When the process hangs, the server ends its session after `HUNG_SECONDS`.
 
-Two processes may act as leader for a moment. Therefore each write must also be guarded by what the leader has read (a
-checkpoint's old value, a unique key).
+Two processes may both act as leader for a moment. Therefore each write must also be guarded by a condition on what the
+leader has read, such as a checkpoint's old value or a unique key.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ _SESSION = (
 
 
 class Leadership:
-    """A candidate for one role, such as "indexer:base". While `run` runs, it competes with processes of the same role
-    on the same database."""
+    """A candidate for one role, such as "indexer:base". During `run`, it competes with the other processes of the same
+    role on the same database."""
 
     def __init__(self, url: str, role: str) -> None:
         self.role = role

@@ -36,7 +36,7 @@ ATTEMPTS = 5
 
 
 def migrate(url: str) -> tuple[str, ...]:
-    """Apply the missing migrations and return the database's head revisions, blocking the thread."""
+    """Apply the missing migrations, and return the database's head revisions. This blocks the thread."""
     engine = _engine(url)
     try:
         with engine.connect() as connection:
@@ -66,7 +66,7 @@ def migrate(url: str) -> tuple[str, ...]:
 
 
 def current(connection: Connection) -> tuple[str, ...]:
-    """Return the database's head revisions, none before the first migration."""
+    """Return the database's head revisions. There are none before the first migration."""
     return tuple(sorted(MigrationContext.configure(connection).get_current_heads()))
 
 

@@ -1,7 +1,7 @@
 """The event log of the agent API: what happened to a wallet's bets, in one numbered sequence per wallet.
 
-Events are added in the transaction of the change that they report. That transaction keeps the wallet's row locked until
-it ends. So only one transaction at a time adds to a wallet's events, and sequence numbers have no gaps and are in
+An event is added in the same transaction as the change that it reports. The transaction locks the wallet's row until it
+ends. So only one transaction at a time adds to a wallet's events, and the sequence numbers have no gaps and follow the
 commit order. Each transaction locks all its wallets at once, in ascending order, so writers cannot deadlock.
 """
 
@@ -67,7 +67,8 @@ class Draft:
     """An event to add.
 
     chain_at: the time of the event's block, or the chain's time when the transaction was sent; None for an event
-    unrelated to a chain. block: the event's block; None if the event does not come from a block.
+    unrelated to a chain.
+    block: the event's block; None if the event does not come from a block.
     """
 
     wallet: bytes
@@ -97,9 +98,9 @@ class _Wallet:
     chain_micros: int
 
     def tick(self, chain_at: int) -> int:
-        """Return the time of the next chain event: its block's time, or a microsecond after the previous event if that
-        is later. So times ascend with sequence numbers. A reader who asks for all events after a given one misses none,
-        even when blocks are recorded again or late."""
+        """Return the time of the next chain event: the time of its block, or one microsecond after the previous event,
+        whichever is later. So times ascend with sequence numbers. A reader who asks for all events after a given event
+        misses none, even if blocks are recorded late or more than once."""
         self.chain_micros = max(chain_at * MICROS, self.chain_micros + 1)
         return self.chain_micros
 
@@ -107,7 +108,7 @@ class _Wallet:
 async def append(connection: Connection, drafts: Sequence[Draft]) -> None:
     """Append the drafts that are not in the log yet, in the order given. Call this within a transaction.
 
-    Only wallets with new events are locked. When a chain is indexed again, there may be none.
+    Only wallets that get a new event are locked. Reindexing a chain may lock no wallet at all.
     """
     if not drafts:
         return
@@ -124,7 +125,7 @@ async def lock_wallet(connection: Connection, wallet: bytes) -> int:
 
 
 async def undo_above(connection: Connection, block: int) -> None:
-    """Add a correction for every event of a block above `block`, newest first."""
+    """Add a correction for every valid event of the blocks above `block`, newest first."""
     query = (
         "SELECT DISTINCT wallet FROM agent_event e WHERE block_number > %s AND NOT EXISTS"
         " (SELECT FROM agent_event u WHERE u.corrects = e.source AND u.occurrence = e.occurrence)"
@@ -171,8 +172,8 @@ async def _append(connection: Connection, wallets: dict[bytes, _Wallet], drafts:
 
 
 async def _next_occurrences(connection: Connection, sources: list[bytes]) -> dict[bytes, int | None]:
-    """Return a value for each source in the log: None if its event is valid, or the number of the next occurrence if
-    the event was corrected."""
+    """Map each source that is in the log to None if its event is valid, or to the number of its next occurrence if the
+    event was corrected."""
     query = (
         "SELECT e.source, max(e.occurrence), (SELECT max(u.occurrence) FROM agent_event u WHERE u.corrects = e.source)"
         " FROM agent_event e WHERE e.source = ANY(%b) GROUP BY e.source"
@@ -190,8 +191,8 @@ _WALLETS_OF_NEW_EVENTS = (
 
 
 async def _lock(connection: Connection, chosen: LiteralString, *values: list[bytes]) -> dict[bytes, _Wallet]:
-    """Lock the chosen wallets' rows in ascending order, creating those that are missing. The update changes nothing; it
-    locks and returns a row in one statement."""
+    """Lock the chosen wallets' rows in ascending order, and create missing rows. The query's update changes no value;
+    it makes one statement both lock and return the existing rows."""
     rows = await connection.fetch_all(
         f"INSERT INTO agent_event_wallet AS w (wallet) {chosen} ORDER BY 1"
         " ON CONFLICT (wallet) DO UPDATE SET next_seq = w.next_seq RETURNING wallet, next_seq, chain_micros",
@@ -204,9 +205,9 @@ async def _insert(connection: Connection, rows: Sequence[_Row], wallets: Mapping
     """Insert events, store their wallets' next sequence numbers, wake webhooks that had caught up, and signal the
     events.
 
-    The commit is durable even during a backfill, when a database crash may lose other commits. A reader continues after
-    the last number it has seen. If a crash lost this commit, another event would get that number, and the reader would
-    miss it.
+    This makes the commit durable even during a backfill, when a database crash may lose other commits. A reader
+    continues after the last sequence number it has seen. If a crash lost this commit, a later event would get the same
+    number, and the reader would miss that event.
     """
     if not rows:
         return
@@ -292,7 +293,7 @@ async def notices_from(
 
 
 async def resolutions_after(connection: Connection, wallet: bytes, micros: int, limit: int) -> list[Notice]:
-    """Read up to `limit` of the wallet's market results that are later than `micros`."""
+    """Read up to `limit` of the wallet's market results whose time is after `micros`, in microseconds since 1970."""
     query = (
         f"SELECT {_COLUMNS} FROM agent_event WHERE wallet = %s AND at_micros > %s AND type = ANY(%s)"  # noqa: S608
         " ORDER BY at_micros, seq LIMIT %s"

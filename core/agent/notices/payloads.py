@@ -101,8 +101,8 @@ def bet_placed(market: NoticeMarket, e: Staked, *, tx: bytes, block: int) -> str
 
 
 def market_resolved(market: NoticeMarket, *, winner: int | None, observed: int | None, tx: bytes, block: int) -> str:
-    """Return the payload. `refunded` is true if all stakes are refunded in full. `payoutPerShareUsd` is null if winning
-    shares are not all paid the same."""
+    """Return the payload. `refunded` is true if all stakes are refunded in full. `payoutPerShareUsd` is null if the
+    winning shares are not all paid the same amount."""
     book = market.book
     share = book.share_payout(winner)
     caps = market.spec.kind is not MarketKind.DIRECTION
@@ -136,7 +136,7 @@ def position_ended(market: NoticeMarket, *, outcome: int, winner: int, amount: i
 
 
 def payout(market: NoticeMarket, *, outcome: int | None, amount: int, stake_id: int, tx: bytes, **more: Any) -> str:
-    """Return the payload of a payout that was sent, completed or refused. `side` is null for a payment that came too
+    """Return the payload of a payout that was sent, completed or refused. `side` is null for a payment that arrived too
     late to become a stake."""
     return text(
         {

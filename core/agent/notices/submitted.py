@@ -1,8 +1,8 @@
-"""Events of transactions that are about to be sent to settle a bet or pay it out.
+"""Events for transactions that are about to be sent to settle a bet or pay it out.
 
 The relayer appends these events in the database transaction that stores the signed bytes, so they precede the chain's
-own events. If another transaction locks the wallet's events, as a rebuild may for a long time, the relayer sends the
-money without waiting, and the event is added after the lock is released.
+own events. Another transaction may have locked the wallet's events; a rebuild may hold that lock for a long time. The
+relayer then sends the money without waiting, and the event is added after the lock is released.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Contract events as typed values, with decoders generated from the ABIs.
 
-The indexer decodes tens of thousands of events a second, too many for eth-abi. A log consists of two byte strings, its
-joined topics and its data, which a decoder slices at known offsets. tests/unit/test_events.py compares every decoder
+The indexer decodes tens of thousands of events a second, too many for eth-abi. A log consists of two byte strings: its
+joined topics, and its data. A decoder slices both at known offsets. tests/unit/test_events.py compares every decoder
 with eth-abi.
 """
 
@@ -20,8 +20,8 @@ __all__ = ["Layout", "Role", "UndecodableLog", "layouts_of"]
 
 
 class Role(StrEnum):
-    """The role of a contract, which determines how its events are decoded: a topic may have a different layout in each
-    role, as FeesSwept does."""
+    """The role of a contract, which determines how its events are decoded. One topic may have a different layout in
+    each role, as the topic of FeesSwept does."""
 
     SETTLER = "settler"
     RESOLVER = "resolver"

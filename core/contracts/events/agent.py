@@ -1,7 +1,7 @@
 """The agent contracts' events: settlement wallet, resolver and lister.
 
 Amounts, weights and shares are token units (6 decimals), feed values have 8 decimals, times are Unix seconds. Market
-ids are 32 bytes, addresses 20. `t` is the joined topics, `d` the data.
+ids are 32 bytes, addresses 20. In decoders, `t` is the joined topics and `d` is the data.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class MarketOpened(msgspec.Struct, frozen=True):
 
 
 class MarketSpec(msgspec.Struct, frozen=True):
-    """The lister's choices. kind: 0 threshold, 1 range, 2 direction."""
+    """The lister's choices for a market. kind: 0 threshold, 1 range, 2 direction."""
 
     kind: int
     feed: bytes

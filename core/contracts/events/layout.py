@@ -33,8 +33,8 @@ class UndecodableLog(VpmError):
 class Layout:
     """The layout of one event of one contract.
 
-    entity: returns a short key of what the event changes, so that the logs of one entity can be folded on their own, in
-    chain order; None for an event that only adds a row.
+    entity: returns a short key of the entity that an event changes; `entity` itself is None if the event only adds a
+    row. The logs of one entity can be folded on their own, in chain order.
     data_bytes: the exact size of the data, or None if it varies.
     """
 
@@ -66,8 +66,8 @@ def layout(
 ) -> Layout:
     """Make an event's layout from its ABI.
 
-    decode: the event's struct, whose fields are the event's arguments in order; its decoder is generated. For a struct
-    that leaves arguments out or combines them, pass a decoder.
+    decode: a struct whose fields are the event's arguments in order, for which a decoder is generated. If the struct
+    leaves arguments out or combines them, pass a decoder instead.
     """
     plain = [each for each in entry["inputs"] if not each["indexed"]]
     size = sum(map(_head_words, plain)) * WORD
@@ -100,7 +100,8 @@ def _decoder(entry: ABIEvent, event: type[msgspec.Struct]) -> Decoder:
 
 
 def _cut(part: ABIComponent, place: str, word: int, struct: Any, names: dict[str, Any]) -> str:
-    """Return the expression that reads a value at position `word` of `place`: `t` (topics) or `d` (data)."""
+    """Return the source code of an expression that reads the value at position `word` (in words) of `place`, which is
+    `t` (topics) or `d` (data)."""
     kind, start, end = part["type"], word * WORD, (word + 1) * WORD
     if kind == "tuple":
         names[struct.__name__] = struct
@@ -122,7 +123,7 @@ def _cut(part: ABIComponent, place: str, word: int, struct: Any, names: dict[str
 
 
 def decode_with_eth_abi(name: str, kinds: list[str], data: bytes) -> tuple[Any, ...]:
-    """Decode the data of a rare event."""
+    """Decode data with eth-abi. Use this only for rare events, since eth-abi is slow."""
     try:
         return abi_decode(kinds, data)
     except (DecodingError, OverflowError) as error:
@@ -146,7 +147,7 @@ def tail(data: bytes, position: int) -> bytes:
 
 
 def text(raw: bytes) -> str:
-    """Return untrusted text in a form that the database can store: broken UTF-8 and NUL become the replacement
+    """Return untrusted text in a form that the database can store: invalid UTF-8 and NUL become the replacement
     character."""
     return raw.decode("utf-8", "replace").replace("\0", "\ufffd")
 
@@ -158,5 +159,6 @@ def _is_dynamic(part: ABIComponent) -> bool:
 
 
 def _head_words(part: ABIComponent) -> int:
-    """Return how many words a value occupies in place: one for a simple value or an offset."""
+    """Return the number of words that a value occupies in the head: one for a simple value or for a dynamic value's
+    offset."""
     return sum(map(_head_words, part["components"])) if part["type"] == "tuple" and not _is_dynamic(part) else 1

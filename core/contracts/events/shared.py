@@ -1,4 +1,4 @@
-"""Events of both chains: feeds, stablecoins and the pauser."""
+"""Events that occur on both chains: those of feeds, stablecoins and the pauser."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from core.contracts.events.layout import WORD, UndecodableLog, by_topic, layout,
 
 
 class AnswerUpdated(msgspec.Struct, frozen=True, gc=False):
-    """A new round of a feed. `answer` has 8 decimals; `updated_at` is in Unix seconds. `round_id` is the emitter's
-    number: `phase << 64 | n` for a feed that is its own proxy, n for an aggregator behind a proxy."""
+    """A new round of a feed. `answer` has 8 decimals; `updated_at` is in Unix seconds. `round_id` is the emitter's own
+    round number: `phase << 64 | n` for a feed that is its own proxy, and `n` for an aggregator behind a proxy."""
 
     answer: int
     round_id: int
@@ -20,7 +20,7 @@ class AnswerUpdated(msgspec.Struct, frozen=True, gc=False):
 
 
 class Measure(msgspec.Struct, frozen=True, gc=False):
-    """The measure of one pool over the window: its tick cumulatives from `observe`, its harmonic mean liquidity, and
+    """One pool's measurements over the window: its tick cumulatives from `observe`, its harmonic mean liquidity, and
     the seconds from its last observation to the end of the window (`quiet`)."""
 
     start_cumulative: int

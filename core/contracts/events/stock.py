@@ -1,7 +1,7 @@
 """The stock side's events: the settler (VestedMarkets), the resolver and the lister.
 
 Amounts are token units (6 decimals). Accumulators are token units times 1e18 per unit of principal. Answers have 8
-decimals, times are Unix seconds, and addresses are 20 bytes. `t` is the joined topics, `d` the data.
+decimals, times are Unix seconds, and addresses are 20 bytes. In decoders, `t` is the joined topics and `d` is the data.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Writes baseline/1_tables.sql from core/db/schema: `python -m core.db.migrations.tables`.
 
-Until the first release, run it after each change of a table; afterwards a change is a migration.
+Until the first release, run it after each change to a table. After the release, write a migration instead.
 """
 
 from __future__ import annotations

@@ -1,12 +1,11 @@
 """The tables of the paper tournament: a double-entry ledger, paper books, and roulette rounds. PostgreSQL is the only
 record of the tournament.
 
-Amounts and shares are integer cents of pUSDC; times are from our own clock. The ledger is append-only. Entries are
-inserted a whole transaction at a time, and a trigger refuses transactions that do not sum to zero and updates the
-balances. Rows of `cup_transaction` and `cup_entry` are never changed or deleted
-(core/db/migrations/baseline/2_cup.sql).
+Amounts and shares are integer cents of pUSDC; times are from our own clock. The ledger is append-only. All entries of a
+transaction are inserted together. A trigger refuses transactions that do not sum to zero, and updates the balances.
+Rows of `cup_transaction` and `cup_entry` are never changed or deleted (core/db/migrations/baseline/2_cup.sql).
 
-Lock order: round or market, then wallets in the order of their names, then all other rows.
+Lock order: the round or market, then wallets sorted by account name, then all other rows.
 """
 
 from __future__ import annotations

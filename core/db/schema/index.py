@@ -1,4 +1,4 @@
-"""The tables with what the indexer has read of each chain: its cursor, blocks, raw logs and reorganizations.
+"""Tables for what the indexer has read from each chain: its cursor, blocks, raw logs and reorganizations.
 
 Raw logs are the source of all projections (`index_stock`, `index_agent`, `index_shared`), which can be rebuilt from
 `chain_log` alone. Only a reorganization deletes a log.

@@ -2,8 +2,8 @@
 
 Amounts are token units (6 decimals); accumulators are scaled by 1e18; answers have 8 decimals; times are Unix seconds.
 `core.stock.projection` converts rows to the values of `core.stock.vested`. That module computes everything else
-(accepted, refused, accrued, settlement) exactly as the contract does. `*_block`, `*_at` and `*_tx` are the block, time
-and transaction of an event.
+(accepted, refused and accrued amounts, and the settlement) exactly as the contract does. `*_block`, `*_at` and `*_tx`
+are the block, time and transaction of an event.
 """
 
 from __future__ import annotations
