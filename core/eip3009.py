@@ -1,4 +1,4 @@
-"""The EIP-712 form in which EIP-3009 authorizations are signed."""
+"""The EIP-712 encoding with which EIP-3009 authorizations are signed."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def domain(token: Token, chain_id: int) -> dict[str, Any]:
 
 
 def digest(form: str, message: dict[str, Any], token: Token, chain_id: int) -> bytes:
-    """Return the EIP-712 digest. `form` is RECEIVE or TRANSFER; `message` has a value for each of FIELDS."""
+    """Return the EIP-712 digest. `form` is RECEIVE or TRANSFER; `message` has a value for each field in FIELDS."""
     signable = encode_typed_data(
         domain_data=domain(token, chain_id), message_types={form: list(FIELDS)}, message_data=message
     )

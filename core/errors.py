@@ -1,7 +1,7 @@
-"""The base class of our errors, and the errors of start-up.
+"""The base class of our errors, and the errors of startup.
 
 Every error has a `code` (stable, snake_case), a `message` (one sentence), a `hint` (what to do next) and `retriable`
-(the same request may succeed later). `exit_code` is the process's exit code when the error stops it.
+(the same request may succeed later). `exit_code` is the exit code of a process that the error stops.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class VpmError(Exception):
         super().__init__(self.message)
 
     def sentence(self) -> str:
-        """Return the message and the hint, for a terminal."""
+        """Return the message and the hint as text for a terminal."""
         return f"{self.message} {self.hint}".strip()
 
 

@@ -8,7 +8,7 @@ def hex_of(value: bytes) -> str:
 
 
 def bytes_of(text: str, length: int | None = None) -> bytes:
-    """Parse hex with or without 0x. Raise ValueError if it is not hex or not `length` bytes long."""
+    """Parse hex with or without 0x. Raise ValueError if the text is not hex or not `length` bytes long."""
     value = bytes.fromhex(text[2:] if text[:2] in ("0x", "0X") else text)
     if length is not None and len(value) != length:
         raise ValueError(f"expected {length} bytes, got {len(value)}")

@@ -20,7 +20,7 @@ def now_iso() -> str:
 
 
 def iso_micros(micros: int) -> str:
-    """Format microseconds since 1970 with all digits, since the text serves as a cursor."""
+    """Format microseconds since 1970 with all digits, because the text serves as a cursor."""
     seconds, rest = divmod(micros, 1_000_000)
     return f"{_whole(seconds)}.{rest:06d}Z"
 
@@ -37,7 +37,7 @@ MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", 
 
 
 def date_text(when: datetime) -> str:
-    """Format a time like `21 Nov 2026 14:30`, with seconds unless they are zero."""
+    """Format a time like `21 Nov 2026 14:30`. Seconds are added unless they are zero."""
     seconds = f":{when.second:02}" if when.second else ""
     return f"{when.day} {MONTHS[when.month - 1]} {when.year} {when.hour:02}:{when.minute:02}{seconds}"
 

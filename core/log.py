@@ -94,7 +94,7 @@ def register_secret(value: str) -> None:
 
 
 def redact_url(url: str) -> str:
-    """Return the URL without credentials, query string and path segments that look like keys."""
+    """Remove credentials, the query string, and path segments that look like keys from a URL."""
     try:
         parts = urlsplit(url)
         login, _, hosts = parts.netloc.rpartition("@")

@@ -1,7 +1,7 @@
-"""Amounts: integers of token units inside, exact decimals outside, never binary floats.
+"""Amounts: integers of token units internally, exact decimals externally, never binary floats.
 
 A unit is the smallest amount of a token; USDC, USDG and USD amounts have 6 decimals. Parse request bodies with `loads`,
-since pydantic's JSON parser reads a Decimal through a float. Every division states its rounding.
+because pydantic's JSON parser reads a Decimal through a float. Every division states its rounding.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ _PLAIN_DECIMAL = re.compile(r"-?(0|[1-9][0-9]*)(\.[0-9]+)?")
 
 
 def loads(body: bytes | str) -> Any:
-    """Parse strict JSON with exact numbers: integers as int, others as Decimal. Raise ValueError if it is not JSON."""
+    """Parse strict JSON with exact numbers: integers as int, others as Decimal. Raise ValueError if the body is not
+    JSON."""
     raw = body.encode() if isinstance(body, str) else body
     # Parsers recurse, and some libraries raise Python's recursion limit beyond what the C stack can hold.
     if raw.count(b"[") + raw.count(b"{") > _MAX_BRACKETS:
@@ -75,7 +76,8 @@ def units_from_text(text: str, decimals: int = USD_DECIMALS) -> int:
 
 
 def decimal_text(units: int, decimals: int = USD_DECIMALS, *, min_decimals: int = 0) -> str:
-    """Format units as an exact decimal without trailing zeros beyond `min_decimals`: 1500000 is "1.5"."""
+    """Format units as an exact decimal without trailing zeros beyond `min_decimals`. For example, 1500000 becomes
+    "1.5"."""
     sign = "-" if units < 0 else ""
     whole, fraction = divmod(abs(units), _power(decimals))
     digits = f"{fraction:0{decimals}d}".rstrip("0") if decimals else ""
@@ -84,7 +86,7 @@ def decimal_text(units: int, decimals: int = USD_DECIMALS, *, min_decimals: int 
 
 
 def json_number(units: int, decimals: int = USD_DECIMALS) -> Decimal:
-    """Convert units into an exact number for `to_json`: 1500000 becomes 1.5."""
+    """Convert units into an exact number for `to_json`. For example, 1500000 becomes 1.5."""
     return Decimal(decimal_text(units, decimals))
 
 
@@ -98,8 +100,8 @@ def json_ratio_down(numerator: int, denominator: int, decimals: int) -> Decimal:
 
 
 def parts_of(whole: int, weights: Sequence[int]) -> list[int]:
-    """Split `whole` into integer parts in proportion to the weights, rounded down. The units left over go, one each, to
-    the parts that lost the most by rounding; of equal losses, the earlier part comes first."""
+    """Split `whole` into integer parts in proportion to the weights, rounded down. Each leftover unit goes to the part
+    that lost the most by rounding, at most one unit to a part. If losses are equal, the earlier part comes first."""
     total = sum(weights)
     parts = [whole * weight // total for weight in weights]
     lost = sorted(range(len(weights)), key=lambda at: -(whole * weights[at] % total))

@@ -1,7 +1,8 @@
-"""The transaction outbox for callers, who request a transaction, read it and wait for it. The relayer does the rest.
+"""The callers' side of the transaction outbox: request a transaction, read it and wait for it. The relayer does the
+rest.
 
-An accepted intent is mined exactly once, or ends `failed` or `replaced` with a reason. In any other state its outcome
-is unknown, which is not a failure.
+An accepted intent is mined exactly once, or ends `failed` or `replaced` with a reason. In any other state the outcome
+is unknown, which does not mean failure.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ from core.service.cancelling import cancel_and_wait
 
 
 class IntentState(StrEnum):
-    """The state of an intent. The database refuses all other changes than these:
+    """The state of an intent. The database allows only these changes:
 
     queued   -> signed    a lane gave it a nonce and stored its signed bytes
-             -> failed    refused before any nonce: it would revert, it is late, or its dependency failed. It is not
-                          queued again: a new attempt has a new key (the database would allow it)
+             -> failed    refused before it got a nonce: it would revert, it is late, or its dependency failed. It is
+                          not queued again, although the database would allow it: a new attempt has a new key
     signed   -> sent      the bytes were offered to a node, which may have accepted them even without a response
              -> mined     found in a block before it was recorded as sent (the process died in between)
              -> queued    a foreign transaction used its nonce, in a block that is deep enough
@@ -56,7 +57,7 @@ class IntentState(StrEnum):
 
     @property
     def in_flight(self) -> bool:
-        """Return whether the intent has a nonce and is not known as mined."""
+        """Return whether the intent has a nonce and is not known to be mined."""
         return self in (IntentState.SIGNED, IntentState.SENT)
 
 
@@ -107,12 +108,12 @@ class IntentRequest:
 
     key: unique forever. Enqueueing the same key again changes nothing.
     group: the group of lanes that may send the transaction.
-    kind: a word for metrics and people.
-    replay_safe: whether the contract itself refuses the transaction a second time. If so, the transaction may be sent
-        again after a foreign transaction took its nonce, without waiting for finality.
+    kind: a short name of what the transaction does, for metrics and people.
+    replay_safe: whether the contract itself refuses the transaction a second time. If so, and if a foreign transaction
+        took the nonce, the transaction may be sent again without waiting for finality.
     priority: transactions with a higher priority go first.
-    not_after: the deadline in Unix seconds of the chain's clock. After it the transaction is refused, or cancelled
-        if already sent.
+    not_after: the deadline in Unix seconds of the chain's clock. After the deadline the transaction is refused, or
+        cancelled if it was already sent.
     depends_on: the id of an intent that must succeed first.
     payer: the wallet whose signature the transaction carries, if any. Reverts count against that wallet.
     """
@@ -143,7 +144,8 @@ class IntentRequest:
             raise ValueError("value_wei must be at least 0")
 
     def fingerprint(self) -> bytes:
-        """Hash what the transaction does, so that requests for the same transaction may differ in gas and priority."""
+        """Hash what the transaction does. Gas and priority are left out, because requests for the same transaction may
+        differ in them."""
         parts = (
             str(self.chain_id),
             self.group,
@@ -156,8 +158,8 @@ class IntentRequest:
 
 @dataclass(frozen=True, slots=True)
 class Intent:
-    """A stored intent. `block_number` is the block that mined it or, for a refused intent, the block at which its call
-    would have reverted, if known."""
+    """A stored intent. `block_number` is the block in which it was mined. For a refused intent, it is the block at
+    which the call would have reverted, if known."""
 
     id: int
     key: str
@@ -177,12 +179,12 @@ class Intent:
 
     @property
     def succeeded(self) -> bool:
-        """Return whether the transaction was mined without a revert. It need not be final."""
+        """Return whether the transaction was mined without a revert. Its block need not be final."""
         return self.outcome is MinedOutcome.SUCCEEDED
 
     @property
     def may_land(self) -> bool:
-        """Return whether the transaction has succeeded or still can. Otherwise another attempt may be made."""
+        """Return whether the transaction has succeeded or still can. If not, another attempt may be made."""
         return self.succeeded or (not self.state.ended and self.outcome is None)
 
     @property
@@ -206,8 +208,11 @@ ON CONFLICT (key) DO NOTHING RETURNING {_COLUMNS}
 
 
 async def enqueue(connection: Connection, request: IntentRequest) -> Intent:
-    """Queue a transaction, in the caller's database transaction if there is one, or return the key's existing intent.
-    Raise IntentConflict if that intent is for another transaction."""
+    """Queue a transaction and return its intent. If the key already has an intent, return that one instead.
+
+    The insert is part of the caller's database transaction, if there is one. Raise IntentConflict if the existing
+    intent is for a different transaction.
+    """
     values = (
         request.key,
         request.fingerprint(),
@@ -258,7 +263,7 @@ _POLL_SECONDS = 2.0  # a notification may be lost with its connection
 
 
 class IntentWatch:
-    """A watch on intents for any number of waiters, which share one database connection."""
+    """Watches intents for any number of waiters, over one shared database connection."""
 
     def __init__(self, url: str, pool: ConnectionPool) -> None:
         self._url = url
@@ -276,8 +281,8 @@ class IntentWatch:
             await cancel_and_wait(self._listening)
 
     async def wait(self, intent_id: int, states: frozenset[IntentState], *, timeout_seconds: float) -> Intent:
-        """Return the intent as soon as it is in one of `states`, or as it is at the timeout. Raise LookupError for an
-        unknown id."""
+        """Wait until the intent is in one of `states` or the timeout has passed, and return it as it is then. Raise
+        LookupError for an unknown id."""
         moved = asyncio.Event()
         self._waiting[intent_id][moved] = states
         deadline = asyncio.get_running_loop().time() + timeout_seconds
@@ -318,8 +323,8 @@ PUBLISHER = "publisher"  # the key that may post observations
 
 
 class LaneStatus(StrEnum):
-    """The status of a lane: ready, or the reason why it signs nothing new. In every status the lane follows its sent
-    transactions."""
+    """The status of a lane: ready, or the reason why it signs nothing new. In every status the lane still tracks the
+    transactions that it has sent."""
 
     STARTING = "starting"  # not yet compared with the chain
     READY = "ready"
@@ -333,7 +338,7 @@ class LaneStatus(StrEnum):
 
 
 def is_gone(status: str, *, is_leased: bool, in_flight: int) -> bool:
-    """Return whether a lane was released and is unused. Its row stays forever, even if no relayer has its key."""
+    """Return whether a lane was released and is unused. A lane's row stays forever, even if no relayer has its key."""
     return status == LaneStatus.STOPPED and not is_leased and not in_flight
 
 
@@ -348,7 +353,7 @@ class LaneReport:
 
     @property
     def works(self) -> bool:
-        """Return whether a live relayer signs for the lane, or will as soon as there is room."""
+        """Return whether a live relayer signs for the lane, or will do so as soon as the lane has room."""
         return self.leased and self.status in (LaneStatus.READY, LaneStatus.FULL)
 
     @property
@@ -400,11 +405,11 @@ class EndedIntent:
 
 
 async def thin_long_ended(connection: Connection, chain_id: int, *, days: int, limit: int) -> list[EndedIntent]:
-    """Delete everything but the key and outcome of the oldest intents that ended more than `days` days ago. Return
-    these intents, which stay locked until the transaction ends.
+    """Thin the oldest intents that ended more than `days` days ago: delete everything but key and outcome. Return the
+    thinned intents, which stay locked until the database transaction ends.
 
-    Their rows remain, so that their keys cannot be used again and their outcomes can be read. `drop` only intents whose
-    key can never be enqueued again.
+    The rows remain, so that the keys cannot be used again and the outcomes can still be read. Pass an intent to `drop`
+    only if its key can never be enqueued again.
     """
     rows = await connection.fetch_all(
         "UPDATE outbox_intent SET data = '', depends_on = NULL, is_thinned = true WHERE id IN "
@@ -423,8 +428,8 @@ async def thin_long_ended(connection: Connection, chain_id: int, *, days: int, l
 
 
 async def drop(connection: Connection, ids: Sequence[int]) -> int:
-    """Delete thinned intents and return how many were deleted. Intents that others depend on stay, and so does the last
-    intent of each lane, since a restored lane continues after that intent's nonce."""
+    """Delete thinned intents and return how many were deleted. Intents that others depend on are kept. The last intent
+    of each lane is kept too, because a restored lane continues after that intent's nonce."""
     cursor = await connection.execute(
         "DELETE FROM outbox_intent i WHERE i.id = ANY(%s) AND i.is_thinned "
         "AND NOT EXISTS (SELECT FROM outbox_intent o WHERE o.depends_on = i.id) "

@@ -61,7 +61,7 @@ RECHECK_AFTER = 4
 
 @dataclass(slots=True)
 class Recheck:
-    """How far committed blocks have been compared with the nodes again."""
+    """How far committed blocks have been compared with the nodes a second time."""
 
     checked_at: float = field(default_factory=time.monotonic)
     recent_until: int | None = None
@@ -77,7 +77,7 @@ class Recheck:
         return None if first > last else (first, min(last, first + LINKED_AT_ONCE - 1))
 
     def history(self, newest: int, lowest: int) -> tuple[int, int] | None:
-        """Return the next page of history up to `newest`; after the last page, start again at the lowest block."""
+        """Return the next page of history up to `newest`. After the last page, start again at the lowest block."""
         first = lowest if self.history_until is None or self.history_until >= newest else self.history_until + 1
         return None if first > newest else (first, min(newest, first + self.width.blocks - 1))
 
@@ -158,8 +158,8 @@ class ChainFollower:
         await self._recheck_blocks()
 
     async def _sum(self) -> None:
-        """Fill the sum tables after the first backfill. Later steps update the sums, which takes two fifths of a step's
-        time."""
+        """Fill the sum tables after the first backfill. Later steps keep the sums up to date, which takes two fifths of
+        a step's time."""
         if not self._open_cursor().summed:
             async with self._pool.connection() as connection:
                 self.cursor = await sum_all(connection, self.sources, self._open_cursor())
@@ -188,7 +188,7 @@ class ChainFollower:
         await self._append([page], head=head if reaches_head else None)
 
     def _settled_below(self, head: int) -> int:
-        """Return the highest block that is deep enough to be read as history, of which only blocks with logs are
+        """Return the highest block that is deep enough to be read as history. In history, only blocks with logs are
         stored."""
         settled = head - self._finality_blocks
         for final in (self._finalized, self._reported_final):
@@ -241,8 +241,8 @@ class ChainFollower:
     # ---------------------------------------------------------------- rechecking committed blocks
 
     async def _recheck_newest(self) -> None:
-        """Compare the newest blocks up to the cursor with the node now. If the next block builds on logs that the
-        tables lack, nothing more can be indexed until the missing logs are inserted."""
+        """Compare the newest blocks up to the cursor with the node immediately. If the next block builds on logs that
+        the tables lack, nothing more can be indexed until those logs are inserted."""
         cursor = self._open_cursor()
         first = max(self.sources.start_block, cursor.number - 4 * LINKED_AT_ONCE + 1)
         if self.head is not None and first <= cursor.number:
@@ -253,8 +253,8 @@ class ChainFollower:
         await self._recheck_blocks()
 
     async def _recheck_blocks(self) -> None:
-        """Compare committed blocks with the nodes again, and insert missing logs: new blocks once, as soon as the nodes
-        had time to index them, and history a page at a time, over and over."""
+        """Compare committed blocks with the nodes again, and insert missing logs. New blocks are compared once, as soon
+        as the nodes have had time to index them. History is compared a page at a time, over and over."""
         now, cursor = time.monotonic(), self._open_cursor()
         if now - self._recheck.checked_at < RECHECK_SECONDS:
             return
@@ -303,8 +303,8 @@ class ChainFollower:
                 raise Replaced
 
     async def _undo(self, head: Header) -> None:
-        """Rewind to the last block that tables and chain share. Every node must agree on that block, and no final block
-        may be replaced."""
+        """Rewind to the last block that the tables and the chain share. Every node must agree on that block, and no
+        final block may be replaced."""
         cursor = self._open_cursor()
         if cursor.at_start:
             raise NodeFault("A node returned a first block whose parent is not that node's previous block.")
@@ -344,8 +344,8 @@ class ChainFollower:
         metrics.HALTED.labels(self.sources.name).set(state == "halted")
 
     async def _record_head(self, head: Header, state: str | None) -> None:
-        """Record a head, unless the same one was recorded within the last second. Recording a head again shows readers
-        that the chain is followed, and replaces what a former leader may have written."""
+        """Record a head, unless the same head was recorded within the last second. Recording a head again shows readers
+        that the chain is still followed, and replaces what a former leader may have written."""
         seen = SeenHead(head.number, head.timestamp, self._finalized, state)
         if self._recorded != (head.hash, seen) or time.monotonic() - self._recorded_at >= REWRITE_SECONDS:
             async with self._pool.connection() as connection:
@@ -360,14 +360,14 @@ class ChainFollower:
             metrics.HALTED.labels(self.sources.name).set(0)
 
     def _may_stop_at(self, head: Header) -> bool:
-        """Return whether the tables may stop at `head`, because no higher one was reported recently."""
+        """Return whether the tables may stop at `head`, because no higher block was reported recently."""
         assert self._unreached is not None
         highest, reported_at = self._unreached
         is_old = time.monotonic() - reported_at >= ABANDONED_SECONDS
         return head.number >= highest or is_old or self.sources.allows_deep_reorgs
 
     def _final_with_report(self) -> int | None:
-        """Return the newest final block, counting the nodes' last report even if its head is not indexed yet."""
+        """Return the newest final block. The nodes' last report counts even if its head is not indexed yet."""
         if self._reported_final is None:
             return self._finalized
         return max(self._reported_final, self._finalized or 0)

@@ -70,7 +70,8 @@ def _fault_code(what: str, error: Exception) -> int:
 
 
 async def _each_chain(settings: Settings, only: str | None, work: ChainWork) -> int:
-    """Work on each chain and return the exit code. A difference on one chain outweighs an error on another."""
+    """Do the work on each chain and return the exit code. A difference on one chain takes precedence over an error on
+    another."""
     url = settings.database_url.get_secret_value()
     await check_fit(settings)
     codes: list[int] = []
@@ -116,6 +117,6 @@ async def _audit(pool: ConnectionPool, settings: Settings, chain: ChainSettings,
 
 
 def _show_progress(stage: str, so_far: Comparison) -> None:
-    """Replace the progress line in a terminal; write nothing elsewhere."""
+    """Replace the progress line in a terminal. If the output is not a terminal, write nothing."""
     if sys.stdout.isatty():
         print(f"\r\x1b[K{so_far.compared:,} numbers compared, at {stage}", end="\r", flush=True)

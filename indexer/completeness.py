@@ -1,8 +1,8 @@
-"""Checks that a node returned all logs of a block, by its header's bloom, another node or the block's receipts.
+"""Checks that a node returned all logs of a block, using the header's bloom, another node or the block's receipts.
 
 A node searches logs in a separate index, which may lack logs of its blocks. Receipts have no such gap: their logs are
 numbered consecutively. A bloom never excludes a log that exists, so a bloom that excludes our logs proves that the
-block has none.
+block has none of them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ DISTRUSTED_AT_ONCE = 256
 
 
 def mask(value: bytes) -> int:
-    """Return the three bits, of 2048, that a value sets in a bloom."""
+    """Return a mask of the three bits, out of 2048, that a value sets in a bloom."""
     digest = keccak(value)
     bits = 0
     for at in (0, 2, 4):
@@ -52,17 +52,18 @@ class BloomTest:
             self._payments = [transfer | mask(bytes_of(each)) for each in sources.transfer_filter["topics"][2]]
 
     def allows_ours(self, bits: int) -> bool:
-        """Return whether the bloom allows an event of our contracts or feeds."""
+        """Return whether a block with this bloom may contain an event from our contracts or feeds."""
         return any(bits & each == each for each in self._ours)
 
     def allows_payment(self, bits: int) -> bool:
-        """Return whether the bloom allows a transfer of the token to one of our contracts."""
+        """Return whether a block with this bloom may contain a transfer of the token to one of our contracts."""
         return any(bits & each == each for each in self._payments)
 
 
 @dataclass(slots=True)
 class LogCompleteness:
-    """Checks that no logs of a chain are missing. `distrusts` is True if the only node has left logs out of history."""
+    """Checks that no logs of a chain are missing. `distrusts` is True if the only node has left logs out of its
+    history."""
 
     node: RpcNode
     chain: str
@@ -72,7 +73,7 @@ class LogCompleteness:
     async def complete_block(
         self, header: Header, filters: Sequence[Filter], received: Sequence[Log]
     ) -> list[Log] | None:
-        """Return all logs of the block that match the filters, or None if nothing can verify the received ones."""
+        """Return all logs of the block that match the filters, or None if nothing can verify the received logs."""
         logs = await self._from_two_nodes(header, filters)
         if logs is None:
             receipts = await self.receipts(header.hash)
@@ -165,7 +166,7 @@ def matches_filter(log: Log, chosen: Filter) -> bool:
 
 
 def merged(logs: Iterable[Log]) -> list[Log]:
-    """Return each log once; raise NodeFault if two nodes have different logs at the same place."""
+    """Return each log once. Raise NodeFault if two nodes have different logs at the same place."""
     by_place: dict[tuple[str, int], Log] = {}
     for log in logs:
         other = by_place.setdefault(_place(log), log)

@@ -69,8 +69,8 @@ async def _view(rpc: ChainProvider, to: bytes, data: str) -> bytes | None:
 
 
 async def backfill_feeds(pool: ConnectionPool, node: RpcNode, sources: Sources, cursor: Cursor) -> None:
-    """For emitters that the tables have not followed from the start, index the rounds up to the cursor. Each page is
-    one transaction; an interrupted backfill starts again and replaces what it wrote."""
+    """Index the rounds of emitters that the tables have not followed from the start, up to the cursor. Each page is one
+    transaction. An interrupted backfill starts again and replaces what it wrote."""
     async with pool.connection() as connection:
         followed = await known_feeds(connection, sources.chain_id)
     missing = [each for each, feed in sources.feeds.items() if followed.get(each) != feed]

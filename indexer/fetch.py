@@ -1,9 +1,10 @@
 """Fetches blocks and logs from a node so that the result is complete and comes from one chain.
 
 - At the head, `fetch_linked` reads every header. Each must name its predecessor, and every log must be in one of these
-blocks. A block with logs of ours, or whose bloom allows some, is compared with a second node or with its receipts.
-- Deep in history, `fetch_history` reads only logs and the last header. The logs are compared with a second node's or,
-without a second node, with the receipts of a few blocks.
+blocks. A block that has logs of ours, or may have some according to its bloom, is compared with a second node or with
+its receipts.
+- Deep in history, `fetch_history` reads only logs and the last header. The logs are compared with a second node's.
+Without a second node, a few blocks are compared with their receipts.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ HASH_QUESTIONS_AT_ONCE = 8
 
 
 class Replaced(Exception):
-    """The block after the cursor's block has another parent, so the chain was reorganized."""
+    """The parent of the block after the cursor is not the cursor's block, so the chain was reorganized."""
 
 
 class Fetcher:
@@ -41,7 +42,7 @@ class Fetcher:
         self._bloom = BloomTest(sources)
 
     async def fetch_linked(self, first: int, last: int, parent: bytes | None, head: Header) -> Page:
-        """Fetch the blocks `first` to `last`. Raise Replaced if the predecessor of `first` is not `parent`."""
+        """Fetch the blocks `first` to `last`. Raise Replaced if the parent of `first` is not `parent`."""
         with self._rejecting_bad_logs(first, last):
             return await self._fetch_linked(first, last, parent, head)
 
@@ -52,7 +53,8 @@ class Fetcher:
 
     @contextmanager
     def _rejecting_bad_logs(self, first: int, last: int) -> Iterator[None]:
-        """Turn malformed logs into a NodeFault, and make the node check every field for a while, which is slow."""
+        """Turn malformed logs into a NodeFault. After a fault, every field of the node's logs is checked for a while,
+        which is slow."""
         try:
             yield
         except ChainMoved:
@@ -121,7 +123,7 @@ class Fetcher:
         return headers
 
     async def _blocks_of(self, logs: Sequence[Log], hashes: Mapping[int, str]) -> dict[int, BlockInfo]:
-        """Return the logs' blocks, read from the logs themselves if these have all fields, else from headers."""
+        """Return the blocks of the logs. They are read from the logs if these have all fields, else from headers."""
         if not self.sources.uses_l1_blocks:
             times = {log.block_number: log.block_timestamp for log in logs}
             if None not in times.values():
@@ -142,8 +144,11 @@ class Fetcher:
         return [log for part in parts for log in part]
 
     async def _logs_of_head(self, head: Header) -> list[Log]:
-        """Fetch our contracts' logs in the newest block, and also payments if its bloom allows some or is wrong. Most
-        blocks have no payments, and the recheck fetches them again whatever the bloom says."""
+        """Fetch our contracts' logs in the newest block. Fetch payments too if the block's bloom allows for some or is
+        wrong.
+
+        Most blocks have no payments. The recheck fetches payments again, whatever the bloom says.
+        """
         if head.bloom is not None and not self._bloom.allows_payment(head.bloom):
             logs = await self.node.logs(self.sources.main_filter, head.number, head.number)
             if not logs or self._bloom.allows_ours(head.bloom):
@@ -201,8 +206,8 @@ class Fetcher:
         ]
 
     async def _complete(self, headers: Sequence[Header], logs: list[Log]) -> list[Log]:
-        """Return the logs and any that the node left out. If a block came without logs although its bloom allows some,
-        and nothing can verify that, fetch its logs again by the block's hash."""
+        """Return the logs and any that the node left out. If a block came without logs although its bloom
+        allows for some, and nothing can verify that there are none, fetch the block's logs again by its hash."""
         received: dict[str, list[Log]] = {}
         for log in logs:
             received.setdefault(log.block_hash, []).append(log)
@@ -255,8 +260,8 @@ INDEXES = 2**31
 
 
 def block_hashes(logs: Sequence[Log], first: int, last: int) -> dict[int, str]:
-    """Return the hashes of the logs' blocks. Raise NodeFault for a block outside the range, ChainMoved for a block with
-    two hashes, and ValueError for a malformed hash, which is no sign of a second block."""
+    """Return the hashes of the logs' blocks. Raise NodeFault for a block outside the range, and ChainMoved for a block
+    with two hashes. Raise ValueError for a malformed hash, because it is no sign of a second block."""
     hashes: dict[int, str] = {}
     number_text, number, hash_text = "", -1, ""
     for log in logs:
@@ -274,9 +279,9 @@ def block_hashes(logs: Sequence[Log], first: int, last: int) -> dict[int, str]:
 
 
 def decode_logs(logs: Sequence[Log], sources: Sources, blocks: Mapping[int, BlockInfo]) -> list[LogRecord]:
-    """Return typed logs in chain order. `blocks` must have every block of the logs.
+    """Return typed logs in chain order. `blocks` must contain every block of the logs.
 
-    This is the hot path: one pass, no call per field.
+    This is a hot path, so it makes one pass and no call per field.
     """
     emitters = sources.emitters
     from_hex = bytes.fromhex

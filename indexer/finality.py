@@ -1,4 +1,4 @@
-"""The newest final block, on which all responding nodes must agree, and the last block before a reorganization."""
+"""Finds the newest final block, on which all responding nodes must agree, and the last block before a reorg."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class FinalityTracker:
     last: dict[int, tuple[int, float]] = field(default_factory=dict)
 
     async def if_due(self, head: int) -> int | None:
-        """Return the newest final block up to the head, or None if it is not due yet or no node knows one."""
+        """Return the newest final block up to the head, or None if no check is due or no node knows a final block."""
         now = time.monotonic()
         if now < self.due_at:
             return None
@@ -41,8 +41,9 @@ class FinalityTracker:
         return number if number is not None and number <= head else None
 
     async def _agreed_final(self, head: int, now: float) -> int | None:
-        """Return the newest block that all responding nodes report as final: accepting a wrong one cannot be undone. A
-        silent node causes no delay, and a stalled node only a short one."""
+        """Return the newest block that all responding nodes report as final. All must agree, because accepting a wrong
+        block cannot be undone. A node that does not respond causes no delay, and a stalled node causes only a short
+        one."""
         nodes = self.node.separate_nodes()
         if len(nodes) == 1:
             return await self.node.finalized()
@@ -64,8 +65,8 @@ class FinalityTracker:
 
 @dataclass(frozen=True, slots=True)
 class Fork:
-    """The place where tables and chain diverge. `ancestor` is the last block that both have, if any. `replaced` is the
-    first stored block above it, which the chain must no longer have."""
+    """The place where the tables and the chain diverge. `ancestor` is the last block that both have, if any. `replaced`
+    is the first stored block above the ancestor; the chain must no longer have that block."""
 
     ancestor: BlockInfo | None
     replaced: BlockInfo | None

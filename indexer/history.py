@@ -36,10 +36,10 @@ TOO_MUCH = (RpcErrorKind.RANGE_TOO_WIDE, RpcErrorKind.TIMEOUT)
 @dataclass(slots=True)
 class Width:
     """The width of the next page in blocks, and how many pages to fetch at once (`in_flight`). The width grows while
-    pages hold few logs, and shrinks when they hold many or are refused.
+    pages hold few logs, and shrinks when pages hold many logs or are refused.
 
     `ceiling` is the widest page that the node is known to accept. A refusal may have been temporary, so each page as
-    wide as the ceiling raises it by an eighth, up to `widest`.
+    wide as the ceiling raises the ceiling by an eighth, up to `widest`.
     """
 
     blocks: int = 64
@@ -112,7 +112,7 @@ async def batches(history: AsyncGenerator[Page, None]) -> AsyncGenerator[list[Pa
 
 
 async def one_ahead(batches: AsyncGenerator[list[T]]) -> AsyncGenerator[list[T]]:
-    """Yield the batches unchanged, reading each while the caller works on the one before."""
+    """Yield the batches unchanged. Read each batch while the caller works on the previous one."""
     async with aclosing(batches):
         following = asyncio.ensure_future(anext(batches, None))
         try:

@@ -24,6 +24,6 @@ AUDITED = Gauge("vpm_index_audit_timestamp_seconds", "Time of the last audit, ab
 
 
 def forget_state(chain: str) -> None:
-    """Remove the gauges of a chain that another process leads now. Stale values would raise alarms forever."""
+    """Remove the gauges of a chain that another process now leads. Stale values would raise alarms forever."""
     for each in (HALTED, LAG_BLOCKS, LAG_SECONDS):
         each.remove(chain)

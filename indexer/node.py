@@ -25,7 +25,7 @@ AddressHex = Annotated[str, msgspec.Meta(pattern="^0x[0-9a-fA-F]{40}$")]
 
 
 class Header(Block, frozen=True, rename="camel", gc=False, kw_only=True):
-    """A block header whose values fit the tables. `logs_bloom` is None on nodes that leave it out."""
+    """A block header whose values fit the tables. `logs_bloom` is None if the node omits it."""
 
     hash: Hash
     parent_hash: Hash
@@ -53,7 +53,7 @@ class ReceiptLogs(msgspec.Struct, frozen=True, gc=False):
 
 
 class StrictLog(Log, frozen=True, rename="camel", gc=False, kw_only=True):
-    """A log with every field checked while decoding."""
+    """A log whose fields are all checked while it is decoded."""
 
     address: AddressHex
     topics: tuple[Hash, ...]
@@ -128,7 +128,7 @@ class RpcNode:
         return logs
 
     async def receipt_logs(self, block_hash: str) -> list[Log] | None:
-        """Return all logs of a block, including those of other people's contracts, from its receipts, or None if the
+        """Return all logs of a block from its receipts, including those of other people's contracts. Return None if the
         node does not have the receipts."""
         shape = _STRICT_RECEIPTS if self._is_strict else _RECEIPTS
         receipts = await self._if_served("eth_getBlockReceipts", [block_hash], shape)

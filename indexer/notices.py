@@ -1,7 +1,7 @@
-"""Adds events for wallets, made from the settlement wallet's logs, in the transaction that writes the projections.
+"""Adds events for wallets, derived from the settlement wallet's logs, in the transaction that writes the projections.
 
-An event's id derives from its block hash and log index. So a chain gives the same events on any database, and a log
-that a reorganization moves to another block becomes another event.
+An event's id derives from its block hash and log index, so a chain gives the same events on any database. If a
+reorganization moves a log to another block, its event gets a new id.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ REFUSED = "The token rejected the transfer; it will be sent again later."
 async def append_events(
     connection: Connection, sources: Sources, logs: Sequence[LogRecord], hashes: Mapping[int, bytes]
 ) -> None:
-    """Append the events of these logs, which are in chain order and whose projections are stored. `hashes` maps block
-    numbers to hashes. Call this only once in a transaction, because it locks the wallets."""
+    """Append the events of these logs. The logs must be in chain order, and their projections must be stored already.
+    `hashes` maps block numbers to hashes. Call this only once in a transaction, because it locks the wallets."""
     with_events = [each for each in logs if isinstance(each.event, WITH_EVENTS)]
     if not with_events:
         return
@@ -57,7 +57,7 @@ async def append_events(
 
 
 async def _books(connection: Connection, ended: Sequence[ev.MarketDecided]) -> dict[bytes, list[Any]]:
-    """Return each settled market's stakes in the order of payment, without late payments."""
+    """Return each settled market's stakes in the order of payment, excluding late payments."""
     books: dict[bytes, list[Any]] = {}
     rows = await rows_by_key(connection, STAKE, ("market_id",), [(each.market_id,) for each in ended])
     for row in sorted(rows, key=lambda row: row.ordinal):

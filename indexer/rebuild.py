@@ -1,4 +1,4 @@
-"""Deletes a chain's projections and folds them again from the raw logs, in one transaction.
+"""Deletes a chain's projections and refolds them from the raw logs, in one transaction.
 
 Readers see the old rows until the commit. The cursor's row stays locked, so a running indexer waits and then continues.
 The agent event log is not a projection and stays unchanged.

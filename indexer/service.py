@@ -73,7 +73,7 @@ class ChainService:
                 await cancel_and_wait(watching)
 
     async def _stand_by(self, rpc: ChainProvider, deployment: Deployment) -> None:
-        """Check the nodes while another process leads, so that a wrong one is found before a takeover."""
+        """Check the nodes while another process leads, so that a wrong node is found before a takeover."""
         while True:
             if not self.leadership.is_leader:
                 try:
@@ -85,8 +85,8 @@ class ChainService:
             await asyncio.sleep(STANDBY_SECONDS)
 
     async def _check_nodes(self, node: RpcNode, chain_id: int) -> str:
-        """Return a sentence if the node serves another chain with the same id, else "". Raise RpcError if the id
-        differs. A node that is behind, or on a fork that is not final, is fine."""
+        """Return a sentence if the node serves a different chain with the same id, else "". Raise RpcError if the id
+        differs. A node may be behind, or on a fork that is not final."""
         await node.head()
         async with self._pool.connection() as connection:
             final = await highest_final(connection, chain_id)
@@ -126,7 +126,7 @@ class ChainService:
             metrics.forget_state(self.chain.name)
 
     async def _feeds(self, rpc: ChainProvider, deployment: Deployment) -> dict[bytes, FeedRounds]:
-        """Return the emitters of the feeds' rounds; retry until a node responds."""
+        """Return the emitters of the feeds' rounds. Retry until a node responds."""
         pause = FIRST_PAUSE_SECONDS
         while True:
             try:
@@ -137,7 +137,7 @@ class ChainService:
             pause = min(pause * 2, MAX_PAUSE_SECONDS)
 
     async def _follow(self, follower: ChainFollower, heads: Heads, rpc: ChainProvider, deployment: Deployment) -> None:
-        """Follow the chain. Return when the feeds' rounds come from other emitters."""
+        """Follow the chain. Return once the feeds' rounds come from different emitters."""
         pause = FIRST_PAUSE_SECONDS
         reopen = True
         feeds_asked = time.monotonic()

@@ -1,11 +1,12 @@
 """A chain's sources: the deployment file's contracts by role, and the filters that select their logs.
 
-A live token logs far too many authorizations to read. So only its transfers to our contracts are fetched, then the
-authorizations of their senders in the same blocks; only authorizations in the transaction of such a transfer are kept.
+A live token logs far too many authorizations to read them all. So the indexer fetches only the token's transfers to our
+contracts, and then the authorizations of the senders in the same blocks. It keeps an authorization only if the same
+transaction has such a transfer.
 
 Cancellations are fetched for all payers, because a payer may cancel before the first payment to us. They are rare on
-the live token, and come with the request for our contracts' events. A node that leaves out a cancellation does no harm:
-the payer is then not asked to sign again.
+the live token, and are fetched in the same request as our contracts' events. If a node leaves out a cancellation, the
+only effect is that the payer is not asked to sign again.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ Filter = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class FeedRounds:
-    """The proxy that an emitter of rounds publishes for, and the rounds' phase if their ids do not include one."""
+    """The proxy for which an emitter publishes rounds, and the rounds' phase if their ids do not include one."""
 
     proxy: bytes
     phase: int | None = None
@@ -117,18 +118,19 @@ class Sources:
         return {"address": [hex_of(self.token)], "topics": [hex_of(TRANSFER.topic), None, ours]}
 
     def authorization_filter(self, senders: list[str]) -> Filter:
-        """Return the filter for authorizations used by `senders`, given as topics."""
+        """Return the filter for authorizations that were used by `senders`. The senders are addresses in the form of
+        topics."""
         assert self.token is not None
         return {"address": [hex_of(self.token)], "topics": [hex_of(AUTHORIZATION_USED.topic), senders]}
 
     def fingerprint(self) -> dict[str, str]:
-        """Return the contracts that a database is filled from. Feeds are left out, since they may be added later."""
+        """Return the contracts that a database is filled from. Feeds are left out, because they may be added later."""
         contracts = {role.value: hex_of(address) for role, address in self.contracts.items()}
         return contracts | ({"token": hex_of(self.token)} if self.token is not None else {})
 
 
 def sources_of(deployment: Deployment, name: str, feeds: Mapping[bytes, FeedRounds] | None = None) -> Sources:
-    """Return the sources of a deployed network. `feeds` defaults to every listed feed, as its own emitter."""
+    """Return the sources of a deployed network. Without `feeds`, every listed feed counts as its own emitter."""
     if not deployment.is_deployed:
         raise DeploymentError(f"Nothing is deployed on {deployment.network} yet.")
     contracts = {

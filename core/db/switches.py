@@ -1,4 +1,4 @@
-"""Operator switches: rows whose changes all processes see within two seconds, by a signal or by polling."""
+"""Operator switches. Every process sees a change within two seconds, through a notification or by polling."""
 
 from __future__ import annotations
 
@@ -32,7 +32,8 @@ async def read_switches(connection: Connection) -> Mapping[str, bool]:
 
 
 class SwitchWatcher:
-    """The switches, updated while `run` runs. While the database is down, the last state applies."""
+    """The operator switches, kept up to date while `run` is running. While the database is down, the last values read
+    apply."""
 
     def __init__(self, url: str, pool: ConnectionPool) -> None:
         self._url = url

@@ -1,4 +1,4 @@
-"""Column types: 256-bit integers as `int`, and names for what a column holds."""
+"""Column types: 256-bit integers as `int`, and aliases that say what a column holds."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""What it costs an attacker to move a reading, and the cap on markets that makes it unprofitable. docs/pool-feeds.md
-explains the cap and its assumptions.
+"""What it costs an attacker to move a reading, and the cap on markets that makes the attack unprofitable.
+docs/pool-feeds.md explains the cap and its assumptions.
 
-A reading is the mean of the log price over a window. The cheapest way to move it by x is to push the price by x for the
-whole window: a shorter push must be larger in proportion, and costs rise faster than the push.
+A reading is the mean of the log price over a window. The cheapest way to move the reading by x is to push the price by
+x for the whole window. A shorter push must be proportionally larger, and the cost grows faster than the push.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ SECONDS_PER_YEAR: Final = 365.25 * 86_400
 
 @dataclass(frozen=True, slots=True)
 class PricedPool:
-    """A pool of a feed, with the dollar value of each token's unit before any push."""
+    """One of a feed's pools. `usd0` and `usd1` are the dollar values of one unit of each token before any push."""
 
     name: str
     pool: Pool
@@ -53,12 +53,12 @@ class PricedPool:
         return self.pool.fee_pips / FEE_ONE
 
     def swap_cost(self, start: float, end: float) -> float:
-        """Return the dollars that a swap from one price to another leaves in the pool."""
+        """Return the dollars that a swap leaves in the pool when it moves the price from `start` to `end`."""
         amount0, amount1 = self.pool.swap(start, end)
         return amount0 * self.usd0 + amount1 * self.usd1
 
     def depth(self) -> float:
-        """Return D1, the dollars that move the price by 1% in the cheaper direction."""
+        """Return D1: the dollars it takes to move the price by 1% in the cheaper direction."""
         return min(self._through(0.01), self._through(-0.01))
 
     def _through(self, move: float) -> float:
@@ -66,8 +66,8 @@ class PricedPool:
         return max(amount0 * self.usd0, amount1 * self.usd1) * (1 - self.phi)
 
     def push_cost(self, move: float) -> float:
-        """Return the cost of pushing the log price by `move` without arbitrage. At the end the attacker reverses the
-        push, or keeps what was bought if that is cheaper."""
+        """Return the cost of pushing the log price by `move` without arbitrage. At the end the attacker either reverses
+        the push or keeps the tokens bought, whichever is cheaper."""
         start = self.pool.sqrt_price
         end = price_after_move(start, move)
         kept = self.swap_cost(start, end)
@@ -77,7 +77,7 @@ class PricedPool:
         return min(self.push_cost(move), self.push_cost(-move))
 
     def push_out(self, window: int, own_share: float = 0.0) -> PushOut | None:
-        """Return the cheapest way to invalidate a reading by pushing the price to where there is hardly any liquidity.
+        """Return the cheapest way to invalidate a reading by pushing the price to a range with hardly any liquidity.
         The attacker first withdraws `own_share` of the liquidity.
 
         Return None if other providers leave enough liquidity everywhere.
@@ -103,8 +103,8 @@ class PricedPool:
 
 @dataclass(frozen=True, slots=True)
 class PushOut:
-    """A push of the price to where the liquidity ends: the tick, how long the price must stay there, and the cost
-    without arbitrage."""
+    """A push of the price to a tick with hardly any liquidity. The price must stay there for `seconds`; `cost` is in
+    dollars and assumes no arbitrage."""
 
     tick: int
     seconds: int
@@ -137,8 +137,8 @@ class Cap:
 
 
 def cap_factor(reach: float, fee_bps: int = FULL_FEE_BPS) -> float:
-    """Return the cap's factor. It is lower for lower bet fees, and for windows that are short in relation to the pools'
-    fees."""
+    """Return the cap's factor. The factor is lower for low bet fees, and for windows that are short relative to the
+    pools' fees."""
     full = FACTOR if fee_bps >= FULL_FEE_BPS else LOW_FEE_FACTOR
     return full * next((part for most, part in REACHES if reach <= most), 0.0)
 
@@ -152,8 +152,8 @@ def feed_cap(
 ) -> Cap:
     """Compute the cap of a feed. `sigma` is the volatility of the log price per square root of a second.
 
-    In a chain of pools an attacker uses the cheapest mix of pushes. So the pools' resistances combine like parallel
-    resistors, and their fee bands add up.
+    In a chain of pools, an attacker uses the cheapest mix of pushes, so the pools' resistances combine like parallel
+    resistors. Their fee bands add up.
     """
     resistance = 1 / sum(1 / (each.phi * each.depth()) for each in sources) * (1 - own_share)
     sd = min(sigma * math.sqrt(window / 3), NARROWEST)
@@ -173,8 +173,11 @@ def least_window(sources: Sequence[PricedPool], sigma: float) -> int:
 
 
 def sigma_of(means: Sequence[float], seconds: int) -> float:
-    """Estimate the volatility, per square root of a second, from mean log prices over consecutive spans of `seconds`:
-    for a random walk, neighbouring means differ by sigma * sqrt(2 / 3 * seconds)."""
+    """Estimate the volatility per square root of a second. `means` are mean log prices over consecutive spans of
+    `seconds`.
+
+    In a random walk, the difference of neighbouring means has the standard deviation sigma * sqrt(2 / 3 * seconds).
+    """
     steps = [after - before for before, after in pairwise(means)]
     if len(steps) < 2:
         raise ValueError("A volatility needs at least three spans.")

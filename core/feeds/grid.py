@@ -22,7 +22,7 @@ PROMPT_SECONDS = 3_600
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """The readings that a market needs: those at single moments, and every one in an interval. A reading of the
+    """The readings that a market needs: those at single moments, and all those in an interval. A reading in the
     interval counts only if it is recorded at most `within` seconds after its time."""
 
     moments: tuple[int, ...]
@@ -31,7 +31,7 @@ class Needs:
 
     @classmethod
     def from_market(cls, market: Any) -> Needs:
-        """Make the needs from a market's DecidingTerms or its row of `agent_market`."""
+        """Derive the needs from a market's DecidingTerms or from its row in `agent_market`."""
         if market.early_resolvable:
             return cls((market.ends_at,), (market.early_from, market.ends_at), PROMPT_SECONDS)
         if MarketKind(market.kind) is MarketKind.DIRECTION:
@@ -39,7 +39,7 @@ class Needs:
         return cls((market.ends_at,))
 
     def times(self, step: int, oldest: int, before: int) -> Iterator[int]:
-        """Yield the needed grid times in [oldest, before), unordered and possibly repeated."""
+        """Yield the needed grid times in [oldest, before), in no particular order and possibly repeated."""
         for moment in self.moments:
             if oldest <= (at := grid_time(moment, step)) < before:
                 yield at
@@ -52,7 +52,8 @@ class Needs:
 
 
 def grid_time(moment: int, step: int) -> int:
-    """Return the time of the reading that counts at a moment: the last multiple of `step` at or before it."""
+    """Return the time of the reading that counts at a moment. It is the last multiple of `step` at or before the
+    moment."""
     return moment - moment % step
 
 
@@ -62,18 +63,18 @@ def next_grid_time(moment: int, step: int) -> int:
 
 
 def missing(needs: Iterable[Needs], recorded: Set[int], step: int, oldest: int, before: int) -> list[int]:
-    """Return the needed grid times in [oldest, before) that are not recorded, in ascending order, since the oldest
-    readings expire first."""
+    """Return the needed grid times in [oldest, before) that are not recorded. The times are in ascending order, because
+    the oldest readings expire first."""
     return sorted({at for need in needs for at in need.times(step, oldest, before)} - recorded)
 
 
 def batches(times: list[int], size: int, most: int) -> list[tuple[int, ...]]:
-    """Split the first times into at most `most` groups of `size` times, one group for each transaction."""
+    """Split the times into groups of `size`, one group for each transaction. Return only the first `most` groups."""
     walk = iter(times)
     return [batch for _ in range(most) if (batch := tuple(islice(walk, size)))]
 
 
 def ring_for(outage: int, window: int, step: int) -> int:
-    """Return how many observations a pool must store to bridge `outage` seconds without recorded readings, at one
-    observation a second, the maximum rate."""
+    """Return how many observations a pool must store so that readings can still be recorded after `outage` seconds
+    without any. Assume one observation a second, the maximum rate."""
     return min(outage + window + step + 1, MAX_RING)

@@ -1,6 +1,6 @@
 """Live pools: their state at one block, past mean prices, the cost of moving a reading, and the resulting cap.
 
-The cost is used by `vpm feed cost`, by `allow_feed`, and by the keeper, which computes each feed's cap repeatedly.
+`vpm feed cost`, `allow_feed` and the keeper use the cost. The keeper computes each feed's cap repeatedly.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class TokenFacts:
 
 @dataclass(frozen=True, slots=True)
 class LivePool:
-    """A pool at one block. `cardinality_next` is the size its ring of observations grows to at the next wrap."""
+    """A pool at one block. `cardinality_next` is the size to which its ring of observations grows at the next wrap."""
 
     address: str
     pool: Pool
@@ -100,7 +100,7 @@ class LivePool:
 
 
 async def require_genuine(client: ChainClient, address: str, factories: Sequence[PoolFactory], block: int) -> None:
-    """Raise NoPool unless one of the factories created the pool: anyone can deploy a look-alike."""
+    """Raise NoPool unless one of the factories created the pool. Anyone can deploy a look-alike."""
     pool, contract = checksum(address), Contract(address, POOL)
     names = ", ".join(f"{each.name} {each.address}" for each in factories) or "it lists none"
     try:
@@ -280,8 +280,8 @@ async def live_cap_units(client: ChainClient, factories: tuple[PoolFactory, ...]
 def _priced(
     pools: Sequence[LivePool], quote: str
 ) -> tuple[TokenFacts, float, tuple[PricedPool, ...], tuple[bool, ...]]:
-    """Price the pools' tokens, from the dollar token back to the feed's token. Also return, for each pool, whether the
-    token that it prices rises with the tick."""
+    """Price the pools' tokens, from the dollar token back to the feed's token. Also return a flag for each pool:
+    whether the price of the token that the pool adds rises with the tick."""
     dollars: dict[str, float] = {checksum(quote): 1.0}  # for one whole token
     sources: list[PricedPool] = []
     rises: list[bool] = []
@@ -311,9 +311,12 @@ def _priced(
 async def _sigma(
     client: ChainClient, asked: CostQuestion, head: Block, pools: Sequence[LivePool], rises: Sequence[bool]
 ) -> Volatility:
-    """Return the given volatility, or else the lowest one measured over spans of several lengths. A price that jumps
-    back and forth within its fee band looks more volatile over short spans than in the readings, which average over the
-    window."""
+    """Return the given volatility. If none is given, measure the volatility over spans of several lengths and return
+    the lowest result.
+
+    A price that jumps back and forth within its fee band looks more volatile over short spans than in the readings,
+    which average over the window.
+    """
     if asked.sigma is not None:
         return Volatility(asked.sigma, "given")
     remembered = head.timestamp - max(pool.oldest_at for pool in pools)

@@ -1,10 +1,10 @@
-"""Finds the round of a price feed in effect at a moment, and judges markets by rounds, as `RoundFinder` and
-`RoundResolver` do.
+"""Finds the round of a price feed in effect at a moment, and judges markets by such rounds. The results equal those of
+the contracts `RoundFinder` and `RoundResolver`.
 
-The round in effect at T is the last one with `updated_at <= T` in the highest phase that has one. Round ids are
-`phase << 64 | number`; numbers start from 1, and times never fall within a phase. A round that cannot be read, or says
-`updated_at == 0`, is absent. Rounds are read in the same order as by the contract, so results agree even for feeds that
-break the rules. Times are Unix seconds, answers have the feed's 8 decimals.
+The round in effect at T is the last one with `updated_at <= T` in the highest phase that has one. Round ids are `phase
+<< 64 | number`; numbers start from 1, and times never fall within a phase. A round counts as absent if it cannot be
+read or has `updated_at == 0`. Rounds are read in the contract's order, so the results agree even for feeds that break
+these rules. Times are Unix seconds; answers have the feed's 8 decimals.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ class FeedHead:
 
 @dataclass(frozen=True, slots=True)
 class RoundReading:
-    """The round in effect at a moment, or the problem if there is none."""
+    """The round in effect at a moment, or the problem if there is no such round."""
 
     round: Round | None
     problem: RoundProblem
 
     @property
     def round_id(self) -> int:
-        """Return the round's id, or 0 if there is none, as contracts expect."""
+        """Return the round's id or, as contracts expect, 0 if there is no round."""
         return 0 if self.round is None else self.round.id
 
     @property
@@ -78,7 +78,7 @@ def round_id(phase: int, number: int) -> int:
 
 
 def current_phase(head: FeedHead) -> tuple[int, int, RoundProblem]:
-    """Return the feed's phase and the number of its latest round; zeros if there is a problem."""
+    """Return the feed's phase, its latest round's number and the problem. Both numbers are 0 if there is a problem."""
     if head.latest_round_id is None:
         return 0, 0, RoundProblem.LATEST_UNREADABLE if head.has_code else RoundProblem.NO_FEED
     phase = head.latest_round_id >> 64
@@ -118,9 +118,9 @@ async def prove_in_effect_at(head: FeedHead, proposed: int, time: int, read: Rea
 
 
 def judge(spec: Spec, strike: Round, final: Round, *, paused: bool) -> PreviewStatus:
-    """Return the verdict from the rounds in effect at the strike and the final time.
+    """Return the verdict, given the rounds in effect at the strike time and at the final time.
 
-    `paused` is whether a pause was witnessed at either time, or the multiplier changed between them.
+    `paused` is True if a pause was witnessed at either time, or if the multiplier changed in between.
     """
     if _out_of_band(strike) or _out_of_band(final):
         return PreviewStatus.BAD_ANSWER
@@ -136,7 +136,8 @@ def judge(spec: Spec, strike: Round, final: Round, *, paused: bool) -> PreviewSt
 
 
 def settlement(status: PreviewStatus) -> tuple[StockOutcome, StockReason] | None:
-    """Return the outcome and reason that `Settled` has for this status, or None if nothing settles the market yet."""
+    """Return the outcome and reason of the `Settled` event for this status, or None if the market cannot be settled
+    yet."""
     return _SETTLEMENTS.get(status)
 
 
@@ -211,8 +212,8 @@ class NotRecorded(Exception):
 
 
 class FeedReader:
-    """Reads one feed at one block of one node, and reads each round at most once. Methods raise RpcError only if the
-    node fails, never because of what the feed returns."""
+    """Reads one feed at one block of one node, and reads each round at most once. The methods raise RpcError only if
+    the node fails, never because of what the feed returns."""
 
     def __init__(self, client: ChainClient, address: str, block: int) -> None:
         self.contract = Contract(address, abi("PoolFeed"))  # other feeds have a part of this interface
@@ -223,8 +224,8 @@ class FeedReader:
         self._known_head: FeedHead | None = None
 
     async def deciding_reading(self, moment: int, max_age: int, *, of_pools: bool) -> RoundReading:
-        """Return the reading that decides a market at a moment. Raise NotRecorded while a pool feed's reading must
-        still be recorded."""
+        """Return the reading that decides a market at a moment. Raise NotRecorded if a pool feed's reading is not
+        recorded yet."""
         if not of_pools:
             return await self.in_effect(moment)
         try:

@@ -1,7 +1,7 @@
 """What it costs to move the price of a Uniswap v3 pool, in floating point.
 
 Tick i is the price 1.0001 ** i. Prices are square roots of token1 per token0; amounts are token units.
-`tests/integration/test_uniswap_swaps.py` compares the amounts with the published contracts: they agree to nine digits.
+`tests/integration/test_uniswap_swaps.py` checks that the amounts agree with the published contracts to nine digits.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ class Stretch(NamedTuple):
 
 @dataclass(frozen=True)
 class Pool:
-    """A Uniswap v3 pool. `liquidity` is in range at `tick`. `net` is the liquidity that starts (if negative: ends) at
-    each initialized tick."""
+    """A Uniswap v3 pool. `liquidity` is the liquidity in range at `tick`. `net` has, for each initialized tick, the
+    liquidity that starts there or, if negative, ends there."""
 
     fee_pips: int
     sqrt_price: float
@@ -51,7 +51,7 @@ class Pool:
 
     @cached_property
     def stretches(self) -> tuple[Stretch, ...]:
-        """Return all stretches, by ascending price."""
+        """Return all stretches, in ascending order of price."""
         liquidity = self.liquidity - sum(net for tick, net in self.net.items() if tick <= self.tick)
         stretches, lower = [], MIN_TICK
         for tick in sorted(self.net):

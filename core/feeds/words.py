@@ -12,8 +12,8 @@ from core.hexadecimal import bytes_of
 
 @dataclass(frozen=True, slots=True)
 class NamedPool:
-    """A pool that readings are computed from. `name` is written as in the deployment file: `Uniswap v3
-    BNKR/WETH 1%`."""
+    """A pool that readings are computed from. `name` is its name in the deployment file, such as `Uniswap v3 BNKR/WETH
+    1%`."""
 
     name: str
     address: str
@@ -49,7 +49,7 @@ class Computed:
         )
 
     def rules(self, *, max_age: int) -> tuple[str, ...]:
-        """Return the rules: which reading counts at a moment, and when that reading is unusable."""
+        """Return the rules in words: which reading counts at a moment, and when that reading is unusable."""
         pool = "both pools still hold their" if len(self.pools) > 1 else "the pool still holds its"
         return (
             self.sentence,
@@ -79,5 +79,5 @@ def feed_words(feeds: Iterable[AgentFeed]) -> dict[bytes, FeedWords]:
 
 
 def every(seconds: int) -> str:
-    """Format an interval: `every minute`, `every 10 seconds`."""
+    """Return an interval in words, such as `every minute` or `every 10 seconds`."""
     return f"every {duration(seconds).removeprefix('1 ')}"

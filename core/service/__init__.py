@@ -1,1 +1,1 @@
-"""Code of all daemons: start and stop, health, requested jobs, cancellation."""
+"""Code shared by all daemons: start and stop, health, requested jobs, cancellation."""

@@ -1,4 +1,4 @@
-"""Cancellation that libraries swallow.
+"""Handles cancellations that libraries swallow.
 
 Before Python 3.12 `asyncio.wait_for`, which libraries use, swallows a cancellation that arrives just as its awaitable
 finishes. A loop that runs until it is cancelled would then run forever.
@@ -26,7 +26,7 @@ AGAIN_SECONDS = 10.0
 
 
 async def cancel_and_wait(*tasks: asyncio.Future[Any]) -> None:
-    """Cancel the tasks and wait until all have ended. Cancel again those that continue."""
+    """Cancel the tasks and wait until all have ended. Tasks that keep running are cancelled again."""
     waiting = set(tasks)
     while waiting:
         for each in waiting:

@@ -1,4 +1,4 @@
-"""Start, supervision and stop of daemons.
+"""Starts, supervises and stops daemons.
 
     @asynccontextmanager
     async def setup(daemon: Daemon) -> AsyncIterator[None]:
@@ -52,8 +52,8 @@ class Daemon:
         self.is_ending = False
 
     def spawn(self, name: str, work: Coroutine[Any, Any, None]) -> None:
-        """Run endless `work` as a supervised task, and cancel it when the daemon stops. It must be safe to cancel
-        anywhere: each of its steps is one transaction or changes only memory."""
+        """Run endless `work` as a supervised task, and cancel the task when the daemon stops. Cancellation must be safe
+        at any point: each step of `work` is one transaction or changes only memory."""
         task = asyncio.create_task(work, name=name)
         self._tasks.append(task)
         task.add_done_callback(self._finished)
@@ -138,7 +138,7 @@ async def serve(name: str, setup: Setup, settings: Settings, metrics_port: int) 
 
 
 async def _database(url: str) -> tuple[bool, str]:
-    """Check the database on a new connection, since the pools may be exhausted."""
+    """Check the database on a new connection, because the pools may be exhausted."""
     async with await connect(url, connect_timeout_seconds=2, application_name="vpm-health") as connection:
         await connection.execute("SELECT 1")
     return True, "responds"

@@ -1,6 +1,6 @@
 """A small HTTP server for monitoring: /metrics, /health (checks, 200 or 503) and /ready (200 once serving, else 503).
 
-Every daemon has one on its own port. Each check has two seconds.
+Every daemon has one on its own port. Each check times out after two seconds.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Check = Callable[[], Awaitable[tuple[bool, str]]]
 
 
 class HealthServer:
-    """A daemon's health and metrics server. With port 0 it takes a free port and sets `port`."""
+    """A daemon's health and metrics server. With port 0, the server picks a free port and sets `port`."""
 
     def __init__(self, host: str, port: int) -> None:
         self.host = host

@@ -60,7 +60,7 @@ async def finish(connection: Connection, job_id: int, report: Mapping[str, Any])
 
 
 async def forget(connection: Connection, *, days: int) -> int:
-    """Delete requests that finished more than `days` days ago, and return their number."""
+    """Delete requests that finished more than `days` days ago, and return how many were deleted."""
     cursor = await connection.execute(
         "DELETE FROM keeper_job WHERE finished_at < now() - make_interval(days => %s)", (days,)
     )

@@ -1,4 +1,4 @@
-"""Why a stock accepts no bets: while its price is frozen, the result of its markets may be known already."""
+"""Decides why a stock accepts no bets. While its price is frozen, the result of its markets may already be known."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ OUTAGE: Final = "The chain's sequencer is down, or came back less than an hour a
 
 
 def silence(updated_at: int, sessions: Sequence[Session], now: int) -> int:
-    """Return for how many seconds of the current session the feed has published no round. A feed publishes none while
+    """Return the seconds since the feed's last round, counting only the current session. A feed publishes nothing while
     the exchange is closed."""
     for session in sessions:
         if session.opens <= now < session.closes:
@@ -26,8 +26,8 @@ def silence(updated_at: int, sessions: Sequence[Session], now: int) -> int:
 def halt(
     *, paused: bool, sequencer_up: bool, updated_at: int | None, longest: int, sessions: Sequence[Session], now: int
 ) -> str | None:
-    """Return why a stock accepts no bets, or None. A feed that stays silent for longer than `longest`, the maximum
-    reading age at a bell, would void the market."""
+    """Return the reason why a stock accepts no bets, or None if it accepts bets. A feed that is silent for longer than
+    `longest`, the maximum reading age at a bell, would void the market."""
     if paused:
         return PAUSED
     if not sequencer_up:
@@ -41,5 +41,5 @@ def halt(
 
 
 def sequencer_is_up(answer: int, started_at: int, now: int) -> bool:
-    """Return whether the uptime feed reports that the sequencer is up and has been for long enough."""
+    """Return whether the uptime feed reports that the sequencer is up and has been up for long enough."""
     return answer == 0 and now >= started_at + GRACE_SECONDS

@@ -2,14 +2,15 @@
 
 A winning bet is paid by what the other side stakes after it, so both figures depend on the expected further stakes:
 
-- *How much.* The median volume of the venue's last settled markets, with the crowd of docs/fairness.md counted as some
-  of them, spread evenly over the betting time. A market below this pace lowers it; one above does not raise it, or bets
-  on both sides could make the next ones look good.
+- *How much.* The usual volume is the median volume of the venue's last settled markets and of a few markets with the
+  crowd of docs/fairness.md. It is spread evenly over the betting time. A market below this pace lowers the expected
+  stakes. A market above it does not raise them; otherwise bets on both sides could make the next bets look good.
 - *On which side.* Before the strike, half of the volume is on the wrong side. Once a fraction s of the measured
-  time has passed, bettors who follow the probability of a driftless price are wrong with 1/2 - asin(s)/pi.
+  time has passed, bettors who follow the probability of a driftless price are wrong with probability
+  1/2 - asin(s)/pi.
 
-The current price is ignored: a side that is far ahead gets less than the likely payout, one that is behind gets more.
-All values are integers of token units; every division rounds the payout down.
+The current price is ignored: a side that is far ahead gets less than the likely payout, and a side that is behind gets
+more. All values are integers of token units; every division rounds the payout down.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ PATIENCE: Final = SLOTS // 4
 @dataclass(frozen=True, slots=True)
 class LikelyResult:
     """The likely result of a bet: the accepted part, the payout after the fee if the bet wins, and the break-even
-    probability in thousandths. The probability is None if nothing is accepted."""
+    probability in thousandths (None if nothing is accepted)."""
 
     accepted: int
     payout: int

@@ -50,9 +50,11 @@ def position_of(row: Any) -> Position:
 
 
 def may_be_owed() -> ColumnElement[bool]:
-    """Return an SQL condition on the three joined tables that selects positions which may be owed something: unpaid
-    ones on the winning side or in a void market, and those without a refund whose side of the vintage was only partly
-    accepted."""
+    """Return an SQL condition on the three joined tables for positions that may be owed something.
+
+    These are unpaid positions on the winning side or in a void market. Positions without a refund are included too,
+    unless their side of the vintage was accepted in full.
+    """
     markets, vintages, positions = stock_market.c, stock_vintage.c, stock_position.c
     unpaid = and_(
         positions.claimed.is_(False),

@@ -31,7 +31,8 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class TradingDay:
-    """A session within its week: `week_closes` is the week's last close, `opens_week` is True on its first day."""
+    """A session and its place in the week. `week_closes` is the time of the week's last close; `opens_week` is True for
+    the week's first session."""
 
     opens: int
     closes: int

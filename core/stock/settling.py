@@ -1,4 +1,4 @@
-"""The call that ends a stock market, by the resolver's verdict on its rounds."""
+"""Chooses the call that ends a stock market, based on the resolver's verdict on its rounds."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ REFUND_DRILL_AGE_SECONDS: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class EndingCall:
-    """A call that settles or voids a market. `contract` is the name in the deployment file."""
+    """A call that settles or voids a market. `contract` is the contract's name in the deployment file."""
 
     contract: str
     function: str
@@ -23,9 +23,9 @@ class EndingCall:
 def ending_call(
     status: PreviewStatus, market_id: int, rounds: tuple[int, int], *, is_voidable: bool
 ) -> EndingCall | None:
-    """Return the call that ends a market past its bell, or None if there is none yet.
+    """Return the call that ends a market past its bell, or None if the market cannot be ended yet.
 
-    rounds: the ids of the rounds in effect at the strike and at the bell, 0 where there is none.
+    rounds: the ids of the rounds in effect at the strike and at the bell. An id is 0 if there is no such round.
     is_voidable: whether anyone may void the market because it was not settled in time.
     """
     match status:

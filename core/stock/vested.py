@@ -1,8 +1,8 @@
-"""The vested parimutuel in exact integers: the arithmetic of `VestedMarkets`, to the unit (docs/mechanism.md).
+"""The vested parimutuel in exact integers: the arithmetic of `VestedMarkets`, exact to the unit (docs/mechanism.md).
 
 Every value is a token unit (6 decimals) unless a name says otherwise; accumulators are scaled by `S`. Outcome 0 is UP,
 1 is DOWN, and every pair is (UP, DOWN). Functions take frozen values and return new ones. Every division rounds down,
-as in the EVM, and keeps value inside the market: payouts never exceed the pool, and what is left is the residue.
+as in the EVM, and so keeps value inside the market. Payouts never exceed the pool; the remainder is the residue.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class Moment:
 
 @dataclass(frozen=True, slots=True)
 class Book:
-    """One outcome's book: the accepted principal, and the amount promised to each unit of principal since the start,
-    times `S`."""
+    """One outcome's book: the accepted principal, and an accumulator. The accumulator is the amount promised to each
+    unit of principal since the start, times `S`."""
 
     principal: int
     acc: int
@@ -50,7 +50,7 @@ class Book:
 
 @dataclass(frozen=True, slots=True)
 class Vintage:
-    """All entries of one market in one `block.number`. `accepted` and `entry_acc` are None until the vintage is
+    """All entries into one market at one `block.number`. `accepted` and `entry_acc` are None until the vintage is
     matched."""
 
     number: int
@@ -83,7 +83,7 @@ class VestedMarket:
 
     @property
     def pool(self) -> int:
-        """Return what both outcomes have accepted, seed included."""
+        """Return the total that both outcomes have accepted, including the seed."""
         return self.books[UP].principal + self.books[DOWN].principal
 
     @property
@@ -93,8 +93,8 @@ class VestedMarket:
 
     @property
     def unpaid_principal(self) -> int:
-        """Return the principal whose settlement is not sent yet: the winning side's, or in a void market both sides'.
-        It is 0 while the market is open."""
+        """Return the principal of positions whose settlement has not been sent. Only the winning side's positions
+        count, or both sides' in a void market. The result is 0 while the market is open."""
         if self.voided:
             return self.pool - self.paid_principal
         if self.winner is not None:
@@ -129,8 +129,8 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class Settlement:
-    """The amounts due to a position: `net = gross - fee`; `total` is the part of `net` and `refund` that is not sent
-    yet."""
+    """The amounts due to a position: `net = gross - fee`; `total` is the part of `net` and `refund` that has not been
+    sent yet."""
 
     gross: int
     fee: int
@@ -147,7 +147,7 @@ class Settlement:
 
 
 def open_books(seed_per_leg: int) -> tuple[Book, Book]:
-    """Return the books after the seed: each leg has already vested into the other."""
+    """Return the books directly after the seed. Each leg has already vested into the other."""
     return Book(seed_per_leg, S), Book(seed_per_leg, S)
 
 
@@ -159,7 +159,7 @@ def seed_vintage(seed_per_leg: int) -> Vintage:
 
 
 def capacity(market: VestedMarket, outcome: int) -> int:
-    """Return the most that may vest into `outcome`: kappa times its principal, up to the side cap."""
+    """Return the most that may vest into `outcome`: kappa times its principal, or the side cap if that is lower."""
     return min(market.terms.kappa * market.books[outcome].principal, market.terms.side_cap)
 
 
@@ -177,7 +177,8 @@ def demand(market: VestedMarket) -> Pair:
 
 
 def match(market: VestedMarket) -> tuple[VestedMarket, Vintage]:
-    """Match the pending vintage against the books before it, as the event `VintageFinalized` records."""
+    """Match the pending vintage against the books before it, with the results that the event `VintageFinalized`
+    records."""
     pending = market.vintage
     if pending is None:
         raise ValueError(f"market {market.terms.market_id} has no vintage to match")
@@ -201,12 +202,12 @@ def finished(market: VestedMarket, now: Moment) -> bool:
 
 def as_of(market: VestedMarket, now: Moment) -> tuple[VestedMarket, Vintage | None]:
     """Return the market as the contract's views show it: a finished vintage counts as matched even before it is matched
-    on chain. Also return that vintage as matched, or None if there is none."""
+    on chain. Also return the matched version of that vintage, or None if no vintage is finished."""
     return match(market) if finished(market, now) else (market, None)
 
 
 def headroom(market: VestedMarket, now: Moment) -> Pair:
-    """Return what each outcome would still accept in this block: its room less the open vintage's offers."""
+    """Return what each outcome would still accept in this block: its room minus the open vintage's offers."""
     seen, _ = as_of(market, now)
     rooms, offered = room(seen), demand(seen)
     return max(0, rooms[UP] - offered[UP]), max(0, rooms[DOWN] - offered[DOWN])
@@ -223,7 +224,7 @@ def live(market: VestedMarket, now: Moment) -> Pair:
 
 
 def offer(market: VestedMarket, outcome: int, amount: int, block_number: int) -> tuple[VestedMarket, int]:
-    """Add an entry to the vintage of `block_number`; also return the sum of earlier offers on the same side."""
+    """Add an entry to the vintage of `block_number`. Also return the sum of earlier offers on the same side."""
     if market.vintage is not None and market.vintage.number != block_number:
         raise ValueError(f"market {market.terms.market_id}: vintage {market.vintage.number} is not matched yet")
     vintage = market.vintage or Vintage(block_number, offered=(0, 0))
@@ -237,15 +238,15 @@ def offer(market: VestedMarket, outcome: int, amount: int, block_number: int) ->
 
 
 def fee_on_gain(gross: int, principal: int, fee_bps: int) -> int:
-    """Return the fee on a payout's gain, rounded down, in the winner's favour."""
+    """Return the fee on a payout's gain. The fee is rounded down, in the winner's favour."""
     return max(0, gross - principal) * fee_bps // BPS
 
 
 def classic_payout(accepted: int, pool: int, winning_pool: int, fee_bps: int) -> int:
     """Return what a winning stake of `accepted` would get in an ordinary parimutuel pool, after the fee on its gain.
 
-    There the winners share the whole pool in proportion to their stakes, regardless of when they bet. The share is
-    rounded down.
+    In such a pool, the winners share the whole pool in proportion to their stakes, regardless of when they bet. The
+    share is rounded down.
     """
     if accepted == 0:
         return 0
@@ -256,14 +257,14 @@ def classic_payout(accepted: int, pool: int, winning_pool: int, fee_bps: int) ->
 def share(before: int, offered: int, accepted: int, demanded: int) -> int:
     """Return an entry's part of its side's `accepted`, in proportion to its offer within `demanded` (above 0).
 
-    Both quotients round down, and consecutive entries share their borders, so the parts add up to `accepted` exactly;
-    a part is less than one unit away from its exact proportion.
+    The part is the difference of two quotients, each rounded down. Each entry starts at the quotient where the previous
+    entry ends, so the parts add up to `accepted` exactly. A part is less than one unit away from its exact proportion.
     """
     return (before + offered) * accepted // demanded - before * accepted // demanded
 
 
 def accepted_of(position: Position, vintage: Vintage) -> int | None:
-    """Return the accepted part of a position, or None while its vintage is not matched."""
+    """Return the accepted part of a position, or None until its vintage is matched."""
     if vintage.accepted is None:
         return None
     if position.seed:
@@ -273,8 +274,8 @@ def accepted_of(position: Position, vintage: Vintage) -> int | None:
 
 
 def gross_payout(market: VestedMarket, position: Position, vintage: Vintage) -> int:
-    """Return the payout, before the fee, of a position of a matched vintage if its side wins. The payout is rounded
-    down; the lost fraction of a unit stays in the residue."""
+    """Return the payout, before the fee, that a position gets if its side wins. The position's vintage must be matched.
+    The payout is rounded down; the lost fraction of a unit stays in the residue."""
     accepted = accepted_of(position, vintage)
     if accepted is None or vintage.entry_acc is None:
         raise ValueError(f"position {position.position_id}: its vintage {vintage.number} is not matched yet")
@@ -283,15 +284,16 @@ def gross_payout(market: VestedMarket, position: Position, vintage: Vintage) -> 
 
 
 def current_vintage(vintage: Vintage, matched: Vintage | None) -> Vintage:
-    """Return a position's vintage as views see it: `matched`, from `as_of`, if that is the same vintage, else
-    `vintage`."""
+    """Return a position's vintage as the contract's views show it. This is `matched` (from `as_of`) if that is the same
+    vintage, else `vintage`."""
     return matched if matched is not None and matched.number == vintage.number else vintage
 
 
 def accrued(market: VestedMarket, position: Position, vintage: Vintage, now: Moment) -> int:
     """Return the payout before the fee if the position's side won now. It never falls.
 
-    It is 0 while the position's own vintage is open, since later entries of its block may still reduce its part.
+    It is 0 while the position's own vintage is open, because later entries in the same block may still reduce the
+    accepted part.
     """
     seen, matched = as_of(market, now)
     vintage = current_vintage(vintage, matched)
@@ -299,8 +301,8 @@ def accrued(market: VestedMarket, position: Position, vintage: Vintage, now: Mom
 
 
 def settlement(market: VestedMarket, position: Position, vintage: Vintage, now: Moment) -> Settlement:
-    """Return the amounts due to a position. Before the market is settled, only the refused part is due, once the
-    vintage is finished."""
+    """Return the amounts due to a position. Until the market is settled, only the refused part can be due. It is due
+    once the vintage is finished."""
     seen, matched = as_of(market, now)
     vintage = current_vintage(vintage, matched)
     accepted = accepted_of(position, vintage)
@@ -318,14 +320,15 @@ def settlement(market: VestedMarket, position: Position, vintage: Vintage, now: 
 
 
 def residue(market: VestedMarket) -> int | None:
-    """Return a resolved market's rounding remainder after all winners are paid; None before that or if it is void."""
+    """Return the rounding remainder of a resolved market after all winners are paid. Return None if the market is not
+    resolved or is void."""
     if market.winner is None or market.unpaid_principal > 0:
         return None
     return market.pool - market.paid - market.fees
 
 
 def classic(market: VestedMarket, position: Position, vintage: Vintage) -> int | None:
-    """Return an ordinary pool's payout for the position, or None until the market resolves."""
+    """Return what an ordinary pool would pay the position, or None until the market resolves."""
     accepted = accepted_of(position, vintage)
     if market.winner is None or accepted is None:
         return None

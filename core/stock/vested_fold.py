@@ -1,7 +1,7 @@
 """The effect of each `VestedMarkets` event on a market's books.
 
-What an event states must agree with what follows from the earlier events. If not, logs are missing, out of order or
-from another contract, and `Diverged` is raised. Amounts are token units. `indexer.fold.stock` maintains the rows.
+Every event must agree with the events before it. If it does not, logs are missing, out of order or from another
+contract, and `Diverged` is raised. Amounts are token units. `indexer.fold.stock` maintains the rows.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def check_delivery(market: VestedMarket, position: Position, vintage: Vintage, e
 
 
 def new_owner(owner: bytes, e: PositionTransferred) -> bytes:
-    """Return a position's owner after a transfer. Raise Diverged if the transfer was not made by `owner`."""
+    """Return the new owner of a transferred position. Raise Diverged if the transfer was not made by `owner`."""
     if owner != e.sender:
         raise Diverged(f"position {e.position_id} was transferred by {hex_of(e.sender)}, who does not own it")
     return e.to

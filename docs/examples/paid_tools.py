@@ -1,5 +1,5 @@
-"""Stake 1 USDC by MCP tools, paid in `_meta` by x402's MCP transport. Needs VPM_URL and VPM_KEY (a wallet with
-USDC)."""
+"""Stake 1 USDC with MCP tools, and pay through x402's MCP transport in `_meta`. Needs VPM_URL and VPM_KEY (a wallet
+that holds USDC)."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""The cup by tools, with the official MCP client: list a market and quote a trade; nothing moves. Needs VPM_URL."""
+"""The cup through MCP tools, with the official MCP client: list a market and get a quote only. Needs VPM_URL."""
 
 import asyncio
 import os

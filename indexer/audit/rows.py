@@ -1,10 +1,12 @@
-"""Compares raw logs with a node's, all other rows with a new fold of the logs, and sums with new sums of these rows.
+"""Compares raw logs with a node's, all other rows with a fresh fold of the logs, and stored sums with fresh sums of
+these rows.
 
-A stage compares a page of rows at a time, each in a snapshot of the tables and with the chain at the snapshot's block.
-The chain moves on between pages, so rows that have to agree with each other are compared within one page.
+A stage compares one page of rows at a time. Each page has its own snapshot of the tables, and is compared with the
+chain at the snapshot's block. The chain moves on between pages, so rows that have to agree with each other are compared
+within one page.
 
-New rows are written to temporary tables of the same names, which hide the stored tables. One query for each table
-compares the two, so columns added later are compared too.
+The freshly folded rows are written to temporary tables of the same names, which hide the stored tables. One query for
+each table compares the two, so columns added later are compared too.
 """
 
 from __future__ import annotations
@@ -56,8 +58,8 @@ class Comparison:
     block: int = 0
 
     def fields(self, what: str, key: object, ours: Mapping[str, Any], chain: Mapping[str, Any] | RpcError) -> None:
-        """Compare every field of `ours` with the chain's. A view that reverted is one mismatch; other errors are
-        raised."""
+        """Compare every field of `ours` with the same field of `chain`. A view that reverted is one mismatch; other
+        errors are raised."""
         if isinstance(chain, RpcError):
             if chain.kind is not RpcErrorKind.REVERTED:
                 raise chain
@@ -73,7 +75,7 @@ class Comparison:
         self.fields(what, key, {name: ours}, chain if isinstance(chain, RpcError) else {name: chain})
 
     def row(self, what: str, key: object, *, is_there: bool) -> None:
-        """Report a row that should not exist, or is missing."""
+        """Report a row that is missing or should not exist."""
         self.compared += 1
         self._differs(what, key, "row", *(("there", "missing") if is_there else ("missing", "there")))
 
@@ -86,7 +88,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The tables as a page's transaction sees them, and the chain at their cursor's block."""
+    """The tables as a page's transaction sees them, and the chain at the block of the tables' cursor."""
 
     connection: Connection
     client: ChainClient
@@ -114,9 +116,12 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class AuditStage:
-    """One kind of comparison. `page` compares the rows after a place (None is the start) and returns the place where it
-    ended, or None if nothing is left. `only_if_equal`: skip this comparison after a mismatch, since rows that differ
-    from their logs must be rebuilt first."""
+    """One kind of comparison. `page` compares the rows after a place, or from the start if the place is None. It
+    returns the place where it ended, or None if no rows are left.
+
+    A stage with `only_if_equal` is skipped after a mismatch, because rows that differ from their logs must be rebuilt
+    first.
+    """
 
     name: str
     page: Callable[[Snapshot, Place | None], Awaitable[Place | None]]
@@ -126,7 +131,7 @@ class AuditStage:
 async def take_snapshot(
     connection: Connection, client: ChainClient, sources: Sources, comparison: Comparison
 ) -> Snapshot:
-    """Return a snapshot for the caller's transaction. Raise NodeFault if the node does not have its block."""
+    """Return a snapshot for the caller's transaction. Raise NodeFault if the node lacks the snapshot's block."""
     await connection.execute("SET LOCAL statement_timeout = 0")
     row = await connection.fetch_one(
         "SELECT number, hash, l1_block_number, block_time FROM chain_cursor WHERE chain_id = %s", (sources.chain_id,)
@@ -188,7 +193,7 @@ def stages() -> list[AuditStage]:
 
 
 async def _raw_logs(snapshot: Snapshot, after: Place | None) -> Place | None:
-    """Compare the stored logs of a range of blocks with the node's."""
+    """Compare the stored logs of a range of blocks with the node's logs."""
     first = snapshot.sources.start_block if after is None else after[0] + 1
     last = min(snapshot.number, first + BLOCKS_AT_ONCE - 1)
     low = BEFORE_ALL if after is None else first
@@ -205,7 +210,7 @@ async def _raw_logs(snapshot: Snapshot, after: Place | None) -> Place | None:
 
 
 async def _compare_page(snapshot: Snapshot, page: Page, low: int, high: int) -> None:
-    """Compare the stored logs between two blocks, and their blocks, with the node's."""
+    """Compare the logs and blocks stored between two block numbers with the node's."""
     chain_id, connection = snapshot.sources.chain_id, snapshot.connection
     numbers = {each.block for each in page.logs}
     blocks = [
@@ -227,7 +232,7 @@ async def _compare_page(snapshot: Snapshot, page: Page, low: int, high: int) -> 
 
 
 async def _projections(snapshot: Snapshot, after: Place | None) -> Place | None:
-    """Fold the stored logs of a range of entities again, and compare the resulting rows with the stored ones."""
+    """Refold the stored logs of a range of entities, and compare the resulting rows with the stored ones."""
     connection, sources = snapshot.connection, snapshot.sources
     low: bytes = b"" if after is None else after[0]
     high, entities = await snapshot.row(_NEXT_ENTITIES, (sources.chain_id, low, ENTITIES_AT_ONCE))
@@ -276,7 +281,8 @@ def _of_chain(table: Table, sources: Sources) -> tuple[Composable, list[Any]]:
 
 
 async def _sum_tables(snapshot: Snapshot, _after: Place | None) -> None:
-    """Sum all stored rows again, and compare the sums. No sums are stored until the first backfill has ended."""
+    """Sum all stored rows again, and compare the results with the stored sums. Until the first backfill has ended, no
+    sums are stored."""
     connection, sources = snapshot.connection, snapshot.sources
     summed = b"SELECT summed FROM chain_cursor WHERE chain_id = %s"
     if await connection.fetch_value(summed, (sources.chain_id,)):
@@ -303,8 +309,8 @@ async def _empty_tables(connection: Connection, tables: Sequence[Table]) -> Asyn
 
 
 async def _compare_rows(snapshot: Snapshot, table: Table, condition: Composable, values: Sequence[Any] = ()) -> None:
-    """Compare every column of the stored rows that meet a condition on `t` with the temporary table. A row that exists
-    in only one of the two is one mismatch."""
+    """Compare every column of a stored table with the temporary table. `condition` selects the stored rows, under the
+    alias `t`. A row that exists in only one of the two tables is one mismatch."""
     comparison = snapshot.comparison
     columns = [column.name for column in table.columns]
     key = [column.name for column in table.primary_key.columns]
@@ -323,7 +329,7 @@ async def _compare_rows(snapshot: Snapshot, table: Table, condition: Composable,
 
 
 def _whole(value: Any) -> Any:
-    """Convert decimals to integers, since all our numeric columns hold whole numbers."""
+    """Convert decimals to integers. All our numeric columns hold whole numbers."""
     if isinstance(value, list):
         return [_whole(each) for each in value]
     return int(value) if isinstance(value, Decimal) else value

@@ -28,7 +28,7 @@ VALUES (%s, %s, %s, %s, %s, %s, %s, %s)
 
 @dataclass(frozen=True, slots=True)
 class AuditReport:
-    """The blocks of an audit's first and last page, and its findings."""
+    """The blocks at which an audit's first and last pages were compared, and its findings."""
 
     first_block: int
     last_block: int

@@ -32,8 +32,8 @@ RECENT_STEPS = 1_440
 
 
 class View(NamedTuple):
-    """The result that a contract's view must return. `ours` is a mapping of its fields by name, a list of such
-    mappings, or the whole result."""
+    """The result that a contract's view must return. `ours` is a mapping of the result's fields by name, a list of such
+    mappings, or the plain result."""
 
     what: str
     key: object
@@ -75,8 +75,8 @@ def _rows(
     role: Role,
     views: Callable[[Snapshot, list[Any]], Awaitable[list[View]]],
 ) -> AuditStage:
-    """Return a stage that compares a table's rows, in the order of an indexed key, with the contract's views. It does
-    nothing on a chain without the contract."""
+    """Return a stage that compares a table's rows, in the order of an indexed key, with the contract's views. The stage
+    does nothing on a chain without the contract."""
 
     async def page(snapshot: Snapshot, after: Place | None) -> Place | None:
         if role not in snapshot.contracts:
@@ -91,7 +91,7 @@ def _rows(
 
 
 async def _compare(snapshot: Snapshot, views: Iterable[View]) -> None:
-    """Read and compare the views of those contracts that the chain has."""
+    """Read and compare the views of the contracts that exist on the chain."""
     asked = [
         (view, contract)
         for view in views
@@ -110,7 +110,7 @@ async def _compare(snapshot: Snapshot, views: Iterable[View]) -> None:
 
 
 def as_view_fields(row: Any, *names: str) -> dict[str, Any]:
-    """Return a row's columns under the names that the contracts' views use, as the types of decoded results."""
+    """Return a row's columns under the names that the contracts' views use, with the types of decoded results."""
     return {name: as_view_value(value) for name, value in camel_fields(row, *names).items()}
 
 
@@ -132,8 +132,8 @@ def _small_table(
     fields: str = "",
     chosen: Callable[[Any], bool] = lambda _row: True,
 ) -> AuditStage:
-    """Return a stage that compares a small table's rows with a view. The view takes the columns in `arguments`, and
-    returns those in `fields` under the view's names, or just the column `allowed`."""
+    """Return a stage that compares a small table's rows with a view. The view takes the columns in `arguments`. It
+    returns the columns in `fields`, under the view's own names, or just the column `allowed`."""
     name = kind.table.name
 
     async def views(snapshot: Snapshot, rows: list[Any]) -> list[View]:
@@ -180,8 +180,8 @@ SUMS = (
 
 
 async def _sums(snapshot: Snapshot, _after: Place | None) -> None:
-    """Compare the contracts' sums with the tables'. The node is read first, because after the tables are summed it may
-    no longer have the block."""
+    """Compare the contracts' sums with the tables' sums. The node is read before the tables are summed, because
+    afterwards it may no longer have the block."""
     for role, names, query in SUMS:
         if role in snapshot.contracts:
             answers = await snapshot.read(*(snapshot.contracts[role].call(name) for name in names))
@@ -201,8 +201,8 @@ AND a.recipient = %s AND NOT EXISTS (SELECT FROM agent_stake s WHERE s.wallet = 
 
 
 async def _liabilities(snapshot: Snapshot, _after: Place | None) -> None:
-    """Compare the settlement wallet's own sums with its debts in our rows, and check that unbooked money is still
-    there. The node is read first, because after the tables are summed it may no longer have the block."""
+    """Compare the settlement wallet's own sums with its debts in our rows, and check that it still holds the unbooked
+    money. The node is read before the tables are summed, because afterwards it may no longer have the block."""
     if Role.WALLET not in snapshot.contracts:
         return
     wallet = snapshot.contracts[Role.WALLET]
@@ -224,7 +224,7 @@ async def _liabilities(snapshot: Snapshot, _after: Place | None) -> None:
 
 
 async def _owed_of_markets(snapshot: Snapshot) -> tuple[int, int, int]:
-    """Return the sums of open markets' stakes, settled markets' unpaid amounts, and fees."""
+    """Return three sums: the stakes of open markets, the unpaid amounts of settled markets, and the fees."""
     open_stakes = unpaid = fees = 0
     after = None
     while rows := await rows_after(snapshot.connection, agent.MARKET, ("index",), after, BOOKS_AT_ONCE):
@@ -289,7 +289,7 @@ def _agent_market(row: Any, book: Book) -> Iterator[View]:
 
 
 async def _stakes(snapshot: Snapshot, rows: list[Any]) -> list[View]:
-    """Check that the stakes were paid, and return their views."""
+    """Check that the stakes were paid, and return the views to compare with the stakes."""
     ids = sorted({row.market_id for row in rows})
     market_rows = await rows_by_key(snapshot.connection, agent.MARKET, ("market_id",), [(each,) for each in ids])
     markets = {row.market_id: row for row in market_rows}
@@ -408,7 +408,7 @@ def _pool_feed(feed: bytes) -> Contract:
 
 
 async def _readings(snapshot: Snapshot, after: Place | None) -> Place | None:
-    """Compare each reading of a pool feed with the feed. Rounds of other feeds exist only as logs."""
+    """Compare the stored readings of pool feeds with the feeds. Rounds of other feeds exist only as logs."""
     chain_id, views = snapshot.sources.chain_id, []
     rows = await snapshot.connection.fetch_all(_READINGS, (chain_id, *(after or (-1, -1)), ROWS_AT_ONCE))
     for _, _, feed, quality, *numbers in rows:
@@ -423,8 +423,8 @@ async def _readings(snapshot: Snapshot, after: Place | None) -> Place | None:
 
 
 async def _unrecorded_readings(snapshot: Snapshot, after: Place | None) -> Place | None:
-    """Look for readings that the tables lack: a pool feed's newest, those of the last day, and those that decide
-    markets. A feed does not count its readings, so there is no total to compare."""
+    """Look for readings that the tables lack: a pool feed's newest reading, those of the last day, and those that
+    decide markets. A feed does not count its readings, so there is no total to compare."""
     chain_id, steps, now = snapshot.sources.chain_id, snapshot.sources.steps, snapshot.now.timestamp
     if not steps:
         return None

@@ -1,1 +1,2 @@
-"""Projections as pure folds over typed logs: take rows, apply logs in chain order, return the rows to write."""
+"""Projections as pure folds over typed logs. A fold takes rows, applies logs in chain order, and returns the rows to
+write."""

@@ -1,8 +1,8 @@
-"""Agent markets, outcome books and stakes, folded from the logs of settlement wallet, resolver and lister.
+"""Agent markets, outcome books and stakes, folded from the logs of the settlement wallet, the resolver and the lister.
 
-`core.agent.book` computes shares and payouts; a log that disagrees is a Contradiction. So is an action that only some
-of the contracts involved have logged. Opening a market takes one log from each of the three contracts in one
-transaction; settling it takes a log of the wallet and a log of the resolver.
+`core.agent.book` computes shares and payouts; a log that disagrees is a Contradiction. An action is also a
+Contradiction if only some of its contracts have logged it. Opening a market takes one log from each of the three
+contracts in one transaction; settling it takes a log of the wallet and a log of the resolver.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ NO_REFERENCE = bytes(32)
 
 @dataclass(slots=True)
 class _Act:
-    """The logs that several contracts write for one action on a market, keyed by event."""
+    """One action on a market, as logged by several contracts. The logs are keyed by event."""
 
     last: LogRecord
     events: dict[type, Any] = field(default_factory=dict)
@@ -45,7 +45,8 @@ OPENING = (ev.MarketOpened, ev.MarketRegistered, ev.MarketListed)
 
 
 class AgentFold:
-    """Folds runs of logs into agent markets, their outcomes and stakes. Load the rows it `needs` before `apply`."""
+    """Folds runs of logs into agent markets, their outcomes and stakes. Load the rows that `needs` yields before
+    calling `apply`."""
 
     def __init__(self) -> None:
         self._markets: dict[bytes, Any] = {}
@@ -73,7 +74,7 @@ class AgentFold:
     # ---------------------------------------------------------------- loading
 
     def needs(self, logs: Iterable[LogRecord]) -> Iterator[Need]:
-        """Yield the rows to load. The caller adds the rows of each `Need` before it takes the next `Need`."""
+        """Yield the rows to load. The caller adds the rows of each `Need` before asking for the next `Need`."""
         seen = {log.entity for log in logs if log.entity is not None and log.entity[:1] == AGENT_MARKET}
         markets = [(key,) for entity in seen if (key := entity[1:]) not in self._markets]
         yield Need(MARKET, ("market_id",), markets)
@@ -93,7 +94,7 @@ class AgentFold:
     # ---------------------------------------------------------------- applying
 
     def apply(self, log: LogRecord) -> None:
-        """Apply the next log in chain order. Raise Contradiction if it does not follow from the earlier ones."""
+        """Apply the next log in chain order. Raise Contradiction if the log does not follow from the earlier ones."""
         self._handlers[type(log.event)](log, log.event)
 
     def finish(self) -> None:
@@ -113,7 +114,7 @@ class AgentFold:
             self._open(*(act.events[each] for each in OPENING))
 
     def _act(self, acts: dict[bytes, _Act], log: LogRecord, market_id: bytes) -> _Act:
-        """Add this log to its action; return the action."""
+        """Add this log to its action, and return the action."""
         act = acts.setdefault(market_id, _Act(log))
         _require(log, act.last.tx == log.tx, "one action on a market was logged in two transactions")
         _require(log, type(log.event) not in act.events, f"{type(log.event).__name__} was logged twice for one action")
@@ -250,7 +251,7 @@ class AgentFold:
         self._touch(log, e.market_id)
 
     def _require_agreement(self, log: LogRecord, market_id: bytes) -> None:
-        """Raise Contradiction if wallet and resolver have logged different results. The two may log in either order."""
+        """Raise Contradiction if the wallet and the resolver have logged different results. Either may log first."""
         events = self._act(self._settlings, log, market_id).events
         if ev.MarketDecided in events and len(events) == 2:
             decided, market = events[ev.MarketDecided].event, self._markets[market_id]
@@ -286,7 +287,7 @@ class AgentFold:
         self._touch(log, e.market_id)
 
     def _owed(self, market: Any, stake: Any) -> tuple[int, bool]:
-        """Return the amount now due to a stake, and whether that amount refunds its payment."""
+        """Return the amount now due to a stake, and whether the amount is a refund of the stake's payment."""
         if stake.status == StakeStatus.OWED_BACK:
             return stake.amount, True
         if stake.status != StakeStatus.IN_BOOK or market.status == AgentMarketStatus.OPEN:
@@ -310,8 +311,8 @@ class AgentFold:
         return writes
 
     def affected_rows(self) -> AffectedRows:
-        """Return what may have changed the sums since the last write: touched markets, new stakes, and all stakes of
-        settled markets."""
+        """Return the rows that may have changed the sums since the last write: touched markets, new stakes, and all
+        stakes of settled markets."""
         booked = [each for each in self._touched_stakes if not self._stakes[each].stored]
         return AffectedRows(added=booked, whole=list(self._closed), markets=list(self._touched_markets))
 
@@ -335,14 +336,15 @@ def _has_reading(reading: ev.Reading) -> bool:
 
 
 def _slug(document: dict[str, Any] | None, key: bytes) -> str | None:
-    """Return the market's id from its metadata, or None if the id does not hash to the market's key: a lister can write
-    any id."""
+    """Return the market's id from its metadata. Return None if the id does not hash to the market's key, because a
+    lister can write any id."""
     claimed = None if document is None else document.get("id")
     return claimed if isinstance(claimed, str) and market_key(claimed) == key else None
 
 
 def _document(metadata: str) -> dict[str, Any] | None:
-    """Return the metadata as a JSON object, or None if it is something else: a lister can write any text."""
+    """Return the metadata as a JSON object. Return None if the metadata is anything else, because a lister can write
+    any text."""
     try:
         document = orjson.loads(metadata)
     except orjson.JSONDecodeError:

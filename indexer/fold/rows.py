@@ -1,4 +1,4 @@
-"""What folds take and return: pages of logs, and projection rows as objects. A row has its table's columns as
+"""The input and output of folds: pages of logs, and projection rows as objects. A row has its table's columns as
 attributes. Its attribute `stored` is True if it replaces a row with the same key in the database."""
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from sqlalchemy import Table
 
 
 class BlockInfo(msgspec.Struct, frozen=True, gc=False):
-    """A block as stored. `l1_number` is what contracts read as block.number; on most chains it is the block's own
+    """A block as stored. `l1_number` is what contracts read as block.number. On most chains that is the block's own
     number."""
 
     number: int
@@ -23,8 +23,8 @@ class BlockInfo(msgspec.Struct, frozen=True, gc=False):
 
 
 class LogRecord(msgspec.Struct, frozen=True, gc=False):
-    """A decoded log of our contracts or feeds. `topics` are joined; `entity` and `event` come from its layout in
-    core.contracts.events."""
+    """A decoded log of our contracts or feeds. `topics` are concatenated; `entity` and `event` come from the log's
+    layout in core.contracts.events."""
 
     block: int
     index: int
@@ -72,8 +72,9 @@ class Write:
 
 @dataclass(frozen=True, slots=True)
 class AffectedRows:
-    """The rows whose shares of the sums a step may change: the positions or stakes with these `ids`, those that the
-    step `added`, all those of these `vintages` or `whole` markets, and the rows of `markets` themselves."""
+    """The rows whose contributions to the sums may change in a step: the positions or stakes with these `ids`, those
+    `added` in the step, all those of these `vintages` or of the `whole` markets, and the rows of `markets` themselves.
+    """
 
     ids: list[int] = field(default_factory=list)
     added: list[int] = field(default_factory=list)
@@ -109,8 +110,7 @@ class RowKind:
         return self.new(*values, stored=True)
 
     def write(self, rows: Iterable[Any], added: Iterable[tuple[Any, ...]] = ()) -> Write:
-        """Return what to store for `rows`, which count as stored from then on. `added` are the values of further new
-        rows."""
+        """Return the Write that stores `rows`, and mark them as stored. `added` are the values of further new rows."""
         write = Write(self.table, list(added), [])
         for row in rows:
             (write.changed if row.stored else write.added).append(self.values(row))

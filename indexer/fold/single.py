@@ -2,9 +2,9 @@
 caused.
 
 In both forms of EIP-3009 the token logs AuthorizationUsed and, directly after it, the Transfer that the authorization
-caused. So a payment is a pair of adjacent logs with the same transaction, token and payer. Nothing else counts: one
-call may move a payer's money by several authorizations and plain transfers, and an amount that a stranger's call moved
-must never be booked for a payer who signed another amount.
+caused. So a payment is a pair of adjacent logs with the same transaction, token and payer. Nothing else counts as a
+payment, because one call may move a payer's money by several authorizations and plain transfers. If a payer signed one
+amount, a different amount that a stranger's call moved must never be booked for that payer.
 """
 
 from __future__ import annotations
@@ -70,8 +70,8 @@ def _is_pair(used: LogRecord, after: LogRecord) -> bool:
 
 
 def relevant(logs: list[LogRecord]) -> list[LogRecord]:
-    """Drop unneeded token logs: transfers that no authorization caused, and authorizations used in transactions in
-    which their payer paid our contracts nothing."""
+    """Drop unneeded token logs: transfers that no authorization caused, and authorizations from transactions in which
+    the payer paid our contracts nothing."""
     transfers = {(log.block, log.index) for log in pairs(logs).values()}
     payers = {(log.tx, log.event.sender) for log in logs if isinstance(log.event, Transfer)}
     kept = []

@@ -1,7 +1,8 @@
 """Stock markets, vintages and positions, folded from the logs of the settler, the resolver and the lister.
 
-`core.stock.vested_fold` computes what each event does to a book, and this module keeps the rows. Entries are the
-exception: they only add to the pending vintage and are so numerous that this module changes the row directly.
+`core.stock.vested_fold` computes what each event does to a book, and this module updates the rows. Entries are the
+exception: this module adds them to the row of the pending vintage directly, because they are numerous and change
+nothing else.
 """
 
 from __future__ import annotations
@@ -25,8 +26,9 @@ COUNTERS = ("paid_principal", "paid", "fees", "refused", "refunded", "residue_cl
 
 
 class _MarketState:
-    """A market's row and, while consecutive events need it, `_value`: the books as a `VestedMarket`, which are then
-    newer than the row. Payouts are counted on the row only, because they are numerous and change no book."""
+    """A market's row and its books. `_value` holds the books as a `VestedMarket` while consecutive events need them;
+    the books are then newer than the row. Payouts are counted on the row only, because they are numerous and change no
+    book."""
 
     __slots__ = ("_value", "_written", "row")
 
@@ -45,7 +47,7 @@ class _MarketState:
         self._written = False
 
     def current_row(self) -> Any:
-        """Return the row, up to date. The caller may change it."""
+        """Return the row after bringing it up to date. The caller may change the row."""
         row, value = self.row, self._value
         if value is not None:
             if not self._written:
@@ -61,7 +63,7 @@ class _MarketState:
 
 
 class StockFold:
-    """Folds runs of logs into stock markets. Load the rows it `needs` before `apply`."""
+    """Folds runs of logs into stock markets. Load the rows that `needs` yields before calling `apply`."""
 
     def __init__(self) -> None:
         self._markets: dict[int, _MarketState] = {}
@@ -94,7 +96,7 @@ class StockFold:
     # ---------------------------------------------------------------- loading
 
     def needs(self, logs: Iterable[LogRecord]) -> Iterator[Need]:
-        """Yield the rows to load. The caller adds the rows of each `Need` before it takes the next."""
+        """Yield the rows to load. The caller adds the rows of each `Need` before asking for the next `Need`."""
         seen = {log.entity for log in logs if log.entity is not None and log.entity[:1] == STOCK_MARKET}
         markets = {int.from_bytes(entity[1:]) for entity in seen}
         yield Need(MARKET, ("market_id",), [(each,) for each in markets if each not in self._markets])
@@ -120,7 +122,7 @@ class StockFold:
     # ---------------------------------------------------------------- applying
 
     def apply(self, log: LogRecord) -> None:
-        """Apply the next log in chain order. Raise Contradiction if it does not follow from the earlier ones."""
+        """Apply the next log in chain order. Raise Contradiction if the log does not follow from the earlier ones."""
         try:
             self._handlers[type(log.event)](log, log.event)
         except mirror.Diverged as problem:

@@ -79,8 +79,8 @@ async def open_cursor(connection: Connection, sources: Sources) -> Cursor:
 
 
 async def _ensure_row(connection: Connection, sources: Sources) -> None:
-    """Insert the cursor's row if it is missing: before the first block or, if only the row was lost, at the highest
-    stored block.
+    """Insert the cursor's row if it is missing. The cursor starts before the first block or, if only the row was lost,
+    at the highest stored block.
 
     The transaction that moves the cursor also writes or removes the blocks and logs. So all logs up to the highest
     stored block are stored, and none above it. At worst, some blocks without logs are read again.
@@ -123,7 +123,7 @@ async def _require_our_logs(connection: Connection, sources: Sources) -> None:
 
 async def _old_feeds(connection: Connection, sources: Sources) -> dict[bytes, FeedRounds]:
     """Return the emitters of stored rounds that are no longer followed. The rounds of followed emitters will be read
-    again from the start, because only the lost row recorded whether all of them are stored."""
+    again from the start, because only the lost row recorded whether all their rounds are stored."""
     rows = await connection.fetch_all(
         "SELECT DISTINCT l.address, r.feed, div(r.round_id, 18446744073709551616) FROM oracle_round r"
         " JOIN chain_log l USING (chain_id, block_number, log_index) WHERE r.chain_id = %s AND l.address <> ALL(%s)",

@@ -1,8 +1,8 @@
 """The event log of the agent API, and the endpoints to which events are pushed.
 
 `agent_event` is a record, not a projection: rows are only added, and a trigger refuses any other change. `seq` numbers
-each wallet's events from 0. The numbers have no gaps and are in commit order, because a transaction that adds events
-keeps the wallet's row in `agent_event_wallet` locked until it ends.
+each wallet's events from 0. A transaction that adds events locks the wallet's row in `agent_event_wallet` until it
+ends, so the numbers have no gaps and are in commit order.
 """
 
 from __future__ import annotations

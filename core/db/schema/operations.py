@@ -1,7 +1,7 @@
 """Operator switches, daemon heartbeats, the state that the keeper stores between runs, and requested jobs.
 
-The keeper's jobs are idempotent even without the stored state, but cheaper and more careful with it. The API requests
-jobs; the leading keeper runs the jobs and writes their reports.
+The keeper's jobs are idempotent even without the stored state; the state makes them cheaper and more careful. The API
+requests jobs. The leading keeper runs the jobs and writes their reports.
 """
 
 from __future__ import annotations

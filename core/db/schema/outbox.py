@@ -1,6 +1,6 @@
-"""The transaction outbox: lanes (one key on one chain each), intents, signed transactions and history.
+"""The transaction outbox: lanes (one for each key and chain), intents, signed transactions and history.
 
-Code that wants a transaction sent (`core.outbox`) and the relayer communicate only through these tables.
+The callers of `core.outbox` and the relayer communicate only through these tables.
 """
 
 from __future__ import annotations

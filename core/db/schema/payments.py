@@ -1,8 +1,8 @@
-"""Off-chain records of accepted payments. The records of the agent API are keyed by wallet and idempotency key, those
-of the relay by authorization.
+"""Off-chain records of accepted payments. The agent API's records are keyed by wallet and idempotency key, the relay's
+by authorization.
 
-The records are not needed to know what was settled: on chain, stakes have their wallet and the hash of their
-idempotency key, and the contract books an authorization at most once. Amounts and shares are token units (6 decimals).
+The chain alone shows what was settled: each stake has its wallet and the hash of its idempotency key, and the contract
+books an authorization at most once. Amounts and shares are token units (6 decimals).
 """
 
 from __future__ import annotations
