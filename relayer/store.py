@@ -136,7 +136,6 @@ class LaneStore:
             yield connection, row[0]
 
     async def _write(self, change: bytes, *values: object) -> set[int]:
-        """Make one of the changes above; return the ids of the changed rows."""
         async with self._pool.connection() as connection:
             row = await connection.fetch_one(
                 _FENCED % change, (self.lease.lane_id, self.lease.epoch, *values), prepare=True
@@ -152,8 +151,8 @@ class LaneStore:
     # Reading
 
     async def transactions(self) -> tuple[list[LaneTransaction], int | None, int | None]:
-        """Return the transactions that are not final, in the order of their nonces; the lane's next nonce; and the
-        highest nonce in its rows."""
+        """Return three things: the transactions that are not final, sorted by nonce; the lane's next nonce; and the
+        highest nonce in the lane's rows."""
         async with self._fenced() as (connection, next_nonce):
             transactions = await self._read(connection, _LIVE, self.lease.lane_id)
             highest = await connection.fetch_value(
@@ -166,8 +165,8 @@ class LaneStore:
             return await self._read(connection, _ENDED_FROM, self.lease.lane_id, nonce)
 
     async def _read(self, connection: Connection, condition: bytes, *values: int) -> list[LaneTransaction]:
-        """Return the transactions of the rows that meet a condition, in the order of their nonces, each with everything
-        signed for it."""
+        """Return the transactions of the rows that meet a condition, sorted by nonce. Each transaction includes
+        everything that was ever signed for it."""
         query = b"SELECT " + _TRANSACTION_COLUMNS + b" FROM outbox_intent i WHERE " + condition + b" ORDER BY nonce"
         rows = await connection.fetch_all(query, values)
         by_intent: dict[int, list[Signed]] = {}
@@ -176,8 +175,8 @@ class LaneStore:
         return [_transaction_read(row, by_intent[row[0]]) for row in rows]
 
     async def take_back(self, intent_id: int, former: FormerTransaction) -> LaneTransaction | None:
-        """Give a queued intent its former nonce back, because its former transaction landed. Return None if the intent
-        is no longer queued."""
+        """Give a queued intent its former nonce back, because its former transaction was mined after all. Return None
+        if the intent is no longer queued."""
         async with self._fenced() as (connection, _):
             done = await connection.execute(
                 "UPDATE outbox_intent i SET state = 'signed', lane_id = %(lane)s, nonce = %(nonce)s,"
@@ -194,7 +193,7 @@ class LaneStore:
     # Before the chain
 
     async def refuse(self, refusals: Sequence[IntentRefusal]) -> set[int]:
-        """Refuse intents without giving them a nonce; return the ids of those that were still queued."""
+        """Refuse intents before they get a nonce. Return the ids of the intents that were still queued."""
         return await self._write(
             _REFUSED,
             *_columns((each.candidate.intent_id, each.code, each.reason, each.block_number) for each in refusals),
@@ -203,11 +202,12 @@ class LaneStore:
     async def sign(
         self, prepared: Sequence[Prepared], ready: Mapping[Unsigned, Signed] | None = None
     ) -> list[LaneTransaction]:
-        """Assign nonces in order, sign, and store the bytes in one transaction, before anything is sent. Leave out
-        intents that another lane has taken.
+        """Assign nonces in order, sign, and store the signed bytes in one database transaction, before anything is
+        sent. Intents that another lane has taken are left out.
 
-        A key in memory signs here. A key service has signed before, and `ready` has its signed transactions; the first
-        one that is missing, because its nonce has changed, ends the batch, and the rest stays queued.
+        A key in memory signs here. A key service has already signed, and `ready` contains its signed transactions. If
+        nonces have changed since, some signed transactions are missing. The batch ends at the first missing one, and
+        the remaining intents stay queued.
         """
         async with self._fenced() as (connection, next_nonce):
             if next_nonce is None:
@@ -266,7 +266,7 @@ class LaneStore:
     # On the chain
 
     async def mark_sent(self, transactions: Sequence[LaneTransaction]) -> set[int]:
-        """Mark transactions whose bytes were offered to a node; return the ids of those that were still `signed`."""
+        """Mark transactions whose bytes were offered to a node. Return the ids of those that were still `signed`."""
         return await self._write(_SENT, [each.intent_id for each in transactions])
 
     async def add_attempts(self, pairs: Sequence[tuple[LaneTransaction, Signed]]) -> None:
@@ -293,15 +293,16 @@ class LaneStore:
         )
 
     async def mark_dropped(self, transactions: Sequence[LaneTransaction]) -> None:
-        """Mark transactions as sent again because a reorg undid their blocks, even if they have ended."""
+        """Set transactions back to `sent`, because a reorg undid their blocks. This includes transactions that had
+        already ended."""
         await self._write(_DROPPED, [each.intent_id for each in transactions])
 
     async def mark_ended(self, ends: Sequence[tuple[LaneTransaction, IntentState]]) -> None:
         await self._write(_ENDED, *_columns((transaction.intent_id, state.value) for transaction, state in ends))
 
     async def requeue(self, transactions: Sequence[LaneTransaction]) -> None:
-        """Queue intents again, because foreign transactions took their nonces. The intents' history names those
-        transactions."""
+        """Queue intents again because foreign transactions took their nonces. Each intent's history names the foreign
+        transaction."""
         rows = [
             (
                 each.intent_id,
@@ -313,7 +314,7 @@ class LaneStore:
         await self._write(_REQUEUED, *_columns(rows))
 
     async def fill_holes(self, signed: Sequence[Signed], next_nonce: int) -> list[LaneTransaction]:
-        """Store no-ops as intents, for nonces that no intent owns, and set the lane's next nonce."""
+        """Store a no-op intent for each nonce that no intent owns, and set the lane's next nonce."""
         if not signed:
             await self.set_next_nonce(next_nonce)
             return []
@@ -337,7 +338,7 @@ class LaneStore:
 
 
 def _columns(rows: Iterable[tuple[Any, ...]]) -> list[list[Any]]:
-    """Transpose at least one row into the columns that `unnest` takes."""
+    """Transpose rows into the columns that `unnest` takes. There must be at least one row."""
     return [list(column) for column in zip(*rows, strict=True)]
 
 

@@ -1,4 +1,4 @@
-"""Intents as a lane sees them (queued, signed, in flight, mined), and the next step for each."""
+"""Intents from the lane's point of view (queued, signed, in flight, mined), and the next step for each."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class NonceTaker:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """The call that an intent requests. `payer` is the user's wallet whose signature the call carries, if any."""
+    """The call that an intent requests. If the call carries a user's signature, `payer` is that user's wallet."""
 
     intent_id: int
     kind: str
@@ -47,10 +47,11 @@ class LaneTransaction:
     attempts: everything signed for the nonce, oldest first. At most one attempt is ever mined.
     payer_code: the hash of the payer's code, if any.
     doomed: why the call must not or cannot be mined any more, as (code, sentence). A no-op then takes the nonce.
-    unfunded: whether a node last responded that the key cannot pay for the newest bytes.
-    used_since: when the nonce was first seen used without a receipt of ours.
-    rival: the foreign transaction that used the nonce, once found. `searched_at`: when it was last searched for.
-    landed: whether the search found our own transaction, so that only the receipt is late.
+    unfunded: whether the last response from a node was that the key cannot pay for the newest bytes.
+    used_since: when the nonce was first seen to be used, while none of our transactions had a receipt.
+    searched_at: when the transaction that used the nonce was last searched for.
+    rival: the foreign transaction that used the nonce, if the search found one.
+    landed: whether the search found one of our own transactions. Its receipt is then merely late.
     """
 
     call: Call
@@ -99,8 +100,10 @@ class NextStep(StrEnum):
 class QueueProgress:
     """The progress of a lane's transactions on the chain.
 
-    latest: how many of the key's transactions are mined. `pending`: how many are mined or in the node's pool.
-    now: the time in monotonic seconds. `chain_time`: the head's time in Unix seconds.
+    latest: the number of the key's transactions that are mined.
+    pending: the number that are mined or in the node's pool.
+    now: the time in monotonic seconds.
+    chain_time: the head's time in Unix seconds.
     stuck_seconds, stuck_blocks: the time and blocks since `latest` last moved while something was in flight.
     """
 
@@ -116,14 +119,14 @@ class QueueProgress:
 def next_step(
     transaction: LaneTransaction, progress: QueueProgress, patience: Patience, *, may_bump: bool = True
 ) -> NextStep:
-    """Return what to do about a transaction that is not mined. `may_bump` is False if its fees could not be raised just
-    now.
+    """Return what to do about a transaction that is not mined. `may_bump` is False if an attempt to raise its fees has
+    just failed.
 
     - Cancel it if it is doomed, or late by the chain's clock. A no-op takes its nonce, so the transaction can never
-      land late.
-    - Bump it if its fee is below the base fee, so that no block can include it, once two blocks have passed.
-    - Bump it if it has the lowest unmined nonce, and that nonce is not mined while blocks come.
-    - Never bump it while the key cannot pay even for the present bytes.
+      be mined late.
+    - Bump it if its fee is below the base fee and two blocks have passed. No block can include such a transaction.
+    - Bump it if it has the lowest unmined nonce and is still not mined although new blocks arrive.
+    - Never bump it while the key cannot even pay for the current bytes.
     - Resend it if it is not in the node's pool, or has the lowest unmined nonce.
     """
     late = transaction.call.not_after is not None and progress.chain_time > transaction.call.not_after
@@ -147,10 +150,10 @@ def next_step(
 def is_nonce_taken(
     transaction: LaneTransaction, *, head: int, finality_blocks: int, now: float, patience: Patience
 ) -> bool:
-    """Return whether the nonce may be given up: the foreign transaction that used it is known and deep enough.
+    """Return whether the nonce can be given up: the foreign transaction that used it is known and deep enough.
 
-    Before finality a reorg could still let our bytes land, and the intent would land twice. If the contract itself
-    refuses a second landing (`replay_safe`), two blocks are enough.
+    Before finality, a reorg could still let our own transaction be mined, and the call would then be executed twice. If
+    the contract itself rejects a second execution (`replay_safe`), two blocks are enough.
     """
     if (
         transaction.rival is None
@@ -164,7 +167,7 @@ def is_nonce_taken(
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A queued intent. `had_nonce` is whether it once had a nonce that was given up."""
+    """A queued intent. `had_nonce` is True if the intent had a nonce before and the nonce was given up."""
 
     call: Call
     age_seconds: float
@@ -196,7 +199,7 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class IntentRefusal:
-    """A refusal of a queued intent. `block_number` is the block at which its call reverts for the stated reason, if
+    """The refusal of a queued intent. `block_number` is the block at which its call reverts for the stated reason, if
     known."""
 
     candidate: Candidate
@@ -233,14 +236,17 @@ BlockKey = tuple[int, bytes]
 
 
 class LaneTransactions:
-    """A lane's transactions in flight, and what the lane has spent. The lock `writing` is held during each database
-    write of the lane and the change here that mirrors the write.
+    """A lane's transactions in flight, and what the lane has spent. Hold the lock `writing` during each database write
+    of the lane and during the matching change to this object.
 
     unmined: transactions by nonce.
-    mined: transactions by block, until the block is final. `verified`: blocks found canonical since the last reorg.
-    spent_wei: the cost of gas in the last hour. `burnt_wei`: the part spent on reverts, by kind of payer. Both are read
-        from the rows at intervals, and every receipt in between raises them.
+    mined: transactions by block, until the block is final.
+    verified: blocks found canonical since the last reorg.
+    spent_wei: the cost of gas in the past hour.
+    burnt_wei: the part of `spent_wei` that was spent on reverts, by kind of payer.
     where: the labels of the lane's metrics and log lines.
+
+    `spent_wei` and `burnt_wei` are read from the rows at intervals. In between, the cost of each receipt is added.
     """
 
     def __init__(self, chain: str, lane: str, next_nonce: int) -> None:
@@ -287,7 +293,8 @@ class LaneTransactions:
         self._update_gauges()
 
     def undo_block(self, key: BlockKey) -> list[LaneTransaction]:
-        """Put the transactions of a block that a reorg undid back in flight; return them, to be sent at once."""
+        """Mark the transactions of a block that a reorg undid as in flight again. Return them; the caller must send
+        them at once."""
         transactions = self.mined.pop(key, [])
         self.verified.discard(key)
         for transaction in transactions:
@@ -314,15 +321,16 @@ class LaneTransactions:
         self.verified.discard(key)
 
     def worst_cost_wei(self) -> int:
-        """Return the most that everything unmined can cost, value included: the key's balance must cover it."""
+        """Return the most that all unmined transactions can cost, including the value they send. The key's balance must
+        cover it."""
         return sum(
             each.newest.gas_limit * each.newest.fees.max_fee_wei + (0 if each.cancelling else each.call.value_wei)
             for each in self.unmined.values()
         )
 
     def expected_gas_wei(self, market: FeeMarket, kinds: Collection[PayerKind] = tuple(PayerKind)) -> int:
-        """Return the probable cost of gas for the unmined transactions of these kinds of payer, if every gas limit is
-        used up."""
+        """Return the expected gas cost of the unmined transactions from these kinds of payer, assuming that each uses
+        its full gas limit."""
         return sum(
             each.newest.gas_limit * expected_price(each.newest.fees, market)
             for each in self.unmined.values()

@@ -1,7 +1,8 @@
-"""Demo traffic of a local stack: `python -m scripts._demo BASE_URL [--base-rpc URL --pools FILE]`, until it is stopped.
-Demo wallets without ETH bet through the public API as any bettor can: gaslessly on stock markets, and by x402 on agent
-markets. The first dozen bets on each kind of market come quickly, so that the pages have something to show. A trader
-moves the prices of the agents' tokens along a random walk, with a swap in each pool every 20 s."""
+"""Generates demo traffic on a local stack: `python -m scripts._demo BASE_URL [--base-rpc URL --pools FILE]`. It runs
+until it is stopped. Demo wallets without ETH bet through the public API as any bettor can: without paying gas on stock
+markets, and by x402 on agent markets. The first dozen bets on each kind of market come quickly, so that the pages have
+something to show. A trader moves the prices of the agents' tokens along a random walk, with a swap in each pool every
+20 s."""
 
 from __future__ import annotations
 
@@ -41,8 +42,8 @@ FAILURES = (aiohttp.ClientError, httpx.HTTPError, VpmError, TimeoutError, KeyErr
 
 
 async def _repeat(play: Callable[[], Awaitable[int]], pauses: tuple[float, float]) -> None:
-    """Call `play` until stopped, and pause after each call: briefly until the first bets have succeeded, longer
-    afterwards. A failed call counts as no bet."""
+    """Call `play` until stopped, with a pause after each call. The pauses are short until the first bets have
+    succeeded, and longer afterwards. A failed call counts as no bet."""
     placed = 0
     while True:
         with contextlib.suppress(*FAILURES):
@@ -64,7 +65,7 @@ async def bet_on_stocks(base_url: str) -> None:
 
 
 async def _bet(session: aiohttp.ClientSession, dice: random.Random) -> int:
-    """Place one bet on a random open market; return 1 if the relay accepted it."""
+    """Place one bet on a random open market. Return 1 if the relay accepted the bet."""
     async with session.get("/api/markets") as answer:
         markets = (await answer.json())["markets"]
     open_now = [market for market in markets if market["acceptingBets"]]
@@ -105,7 +106,7 @@ def client_of(base_url: str, wallet: wallets.Wallet, http: httpx.Client) -> Clie
 
 
 def trade(client: Client, dice: random.Random) -> bool:
-    """Place one bet on a random open market. A bet above 10 USD locks a quote first. Return False if no market is
+    """Place one bet on a random open market. For a bet above 10 USD, lock a quote first. Return False if no market is
     open."""
     markets = [each for each in client.markets(limit=200).markets if _seconds_left(each) > MIN_LEFT_SECONDS]
     if not markets:

@@ -1,9 +1,10 @@
-"""Allows feeds for agent markets: `ape run allow_feed --network URL --deployment FILE --account ALIAS [--feed KEY]`, by
-default every feed of the file that is not yet allowed with its numbers.
+"""Allows feeds for agent markets: `ape run allow_feed --network URL --deployment FILE --account ALIAS [--feed KEY]`.
+The default is every feed in the file that is not yet allowed with its current configuration.
 
-Each feed needs a fresh positive reading. A published feed's publisher posts it first; a pool feed's is recorded by this
-script, with --send. On a live network, a pool feed's cap may not exceed the cap that `vpm feed cost` finds now, unless
---evidence names a document that justifies it; the deployment file records that evidence.
+Each feed needs a fresh positive reading. A published feed's publisher must post the reading first. With --send, this
+script records a pool feed's reading itself. On a live network, a pool feed's cap may not exceed the cap that `vpm feed
+cost` currently computes, unless --evidence names a document that justifies a higher cap. The deployment file records
+that evidence.
 """
 
 import click

@@ -1,4 +1,4 @@
-"""Compares contracts with their deployment file: `ape run check_wiring --network URL --deployment FILE`."""
+"""Compares the contracts with their deployment file: `ape run check_wiring --network URL --deployment FILE`."""
 
 from pathlib import Path
 from typing import Any

@@ -1,5 +1,6 @@
-"""Condemns a lying publisher's feed: `ape run condemn_feed --network URL --deployment FILE --account ALIAS --feed KEY`.
-This is final: every unsettled market on the feed is voided with full refunds, and the feed can never be used again."""
+"""Condemns the feed of a lying publisher: `ape run condemn_feed --network URL --deployment FILE --account ALIAS --feed
+KEY`. This is final. Every unsettled market on the feed is voided with full refunds, and the feed can never be used
+again."""
 
 import click
 

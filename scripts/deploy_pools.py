@@ -1,5 +1,5 @@
-"""Deploys pool feeds: `ape run deploy_pools --network URL --account ALIAS --deployment FILE --pools FILE`. Afterwards
-the Safe has to allow each: `ape run allow_feed`."""
+"""Deploys pool feeds: `ape run deploy_pools --network URL --account ALIAS --deployment FILE --pools FILE`. Afterwards,
+the Safe must allow each feed: `ape run allow_feed`."""
 
 from pathlib import Path
 

@@ -1,6 +1,6 @@
-"""Hands ownership to the Safe: `ape run hand_over --network URL --deployment FILE --account ALIAS`. It prints the
-transactions for the Safe's owners to sign; with their keys in VPM_SAFE_OWNER_KEYS, as on a local stack, it executes
-them."""
+"""Hands ownership to the Safe: `ape run hand_over --network URL --deployment FILE --account ALIAS`. The script prints
+the transactions for the Safe's owners to sign. If VPM_SAFE_OWNER_KEYS contains the owners' keys, as on a local stack,
+it executes the transactions."""
 
 import click
 

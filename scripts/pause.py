@@ -1,6 +1,6 @@
-"""Stops or resumes new bets: `ape run pause --network URL --deployment FILE --account ALIAS [--resume]`. A guardian's
-account stops them at once; with any other account, and for `--resume`, the script prints what the Safe's owners have to
-sign. Existing stakes are settled and paid in any case."""
+"""Stops or resumes new bets: `ape run pause --network URL --deployment FILE --account ALIAS [--resume]`. With a
+guardian's account, the script stops new bets at once. With any other account, and for `--resume`, it prints the
+transaction that the Safe's owners have to sign. Existing stakes are settled and paid in any case."""
 
 import click
 

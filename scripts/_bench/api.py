@@ -1,6 +1,6 @@
-"""`./vpm bench api`: compares cached reads with a bare aiohttp handler that returns the same bytes. Each runs in one
-process on uvloop. The API follows a chain with one-second blocks, so it renders its bodies again every second.
-`--quick`: one round with a tenth of the requests."""
+"""`./vpm bench api`: compares cached reads with a bare aiohttp handler that returns the same bytes. Both run in a
+single process on uvloop. The API follows a chain with one-second blocks, so it renders its responses again every
+second. `--quick` runs one round with a tenth of the requests."""
 
 from __future__ import annotations
 

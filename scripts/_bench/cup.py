@@ -1,7 +1,7 @@
 """`./vpm bench cup`: measures the board with 100,000 wallets, signed trades and a full roulette round, on a real
-database with durable settings. The requests are prepared in advance and sent from another process. Baselines: the bare
-query, a transaction that writes two ledger rows, and one statement that writes as many rows as a round does. `--quick`:
-a tenth of everything."""
+database with durable settings. The requests are prepared in advance and sent from another process. The baselines are
+the bare query, a transaction that writes two ledger rows, and one statement that writes as many rows as a round does.
+`--quick` uses a tenth of everything."""
 
 from __future__ import annotations
 
@@ -119,8 +119,8 @@ async def _trades(cup: Cup, trades: int) -> LoadResult:
 
 
 async def _load(cup: Cup, requests: list[bytes]) -> LoadResult:
-    """Send the requests to the server from another process, so that this process only serves. The warm-up is not
-    measured."""
+    """Send the requests to the server from another process, so that this process only serves them. A warm-up comes
+    first and is not measured."""
     for part in (requests[:WARMUP], requests[WARMUP:]):
         with fresh_process() as child:
             future = child.submit(load_blocking, _port(cup), part, CONCURRENCY)
@@ -133,7 +133,8 @@ def _port(cup: Cup) -> int:
 
 
 async def _rounds(database_url: str, bettors: int) -> tuple[float, float]:
-    """Return how many milliseconds the slowest round took to settle, and the slowest bare write of as many rows."""
+    """Return two durations in milliseconds: the slowest settlement of a round, and the slowest bare write of as many
+    rows."""
     names = [f"0x{number:040x}" for number in range(1, bettors + 1)]
     took: list[float] = []
     bare: list[float] = []

@@ -1,7 +1,7 @@
 """`./vpm bench gas`: measures the execution gas of every call in the gas tables (see docs/performance.md), using the
-deployed build. The forge tests named Gas log `GAS|token|call|gas|limit` and fail above the limit, which is the cost
-measured when the test was written. VPM_TEST_LONG=1 records a year of readings from pool feeds, one a minute, instead of
-two days."""
+deployed build. The forge tests named Gas log `GAS|token|call|gas|limit`. A test fails if a call uses more gas than its
+limit, which is the gas measured when the test was written. With VPM_TEST_LONG=1, the tests record a year of pool feed
+readings, one a minute, instead of two days."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""`./vpm bench growth`: measures every read of the API with years of history and with a day of history, in turns. The
-markets of one day are all in memory; most of those of several years are not. Both histories get a block a second.
-`--quick`: a twentieth of the history, and five reads of each kind."""
+"""`./vpm bench growth`: measures every API read with years of history and with a day of history, alternating between
+the two. All markets of the short history are in memory; most markets of the long one are not. Both histories grow by a
+block a second. `--quick` uses a twentieth of the history and five reads of each kind."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ API = "/api/agent/v1"
 
 @dataclass
 class History:
-    """A filled database with its API and the measurements taken on it. `names` are the names of its agent markets."""
+    """A filled database, its API, and the measurements taken on it. `names` are the names of its agent markets."""
 
     size: HistorySize
     database_url: str
@@ -156,7 +156,7 @@ async def _read(session: aiohttp.ClientSession, path: str, rng: random.Random, t
 
 
 async def _blocks(history: History, stop: asyncio.Event) -> None:
-    """Make a block a second on both chains, and measure how long the API takes to show each one."""
+    """Mine a block a second on both chains, and measure how long the API takes to show each block."""
     path = f"{API}/markets/{history.names[-1]}"
     with psycopg.connect(conninfo(history.database_url), autocommit=True) as connection:
         async with aiohttp.ClientSession(history.api.url) as session:

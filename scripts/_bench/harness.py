@@ -1,5 +1,5 @@
-"""The harness of all benchmarks: prints tables, starts programs, measures time and memory. A benchmark is a module with
-`measure(folder, quick=...)`, which returns the rows of its table."""
+"""The harness of all benchmarks: prints tables, starts programs, and measures time and memory. A benchmark is a module
+with a function `measure(folder, quick=...)` that returns the rows of its table."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ NAMES = ("api", "cup", "gas", "growth", "index", "relay", "stack", "trade")
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A row of a benchmark's table: our figure, the baseline's, and a limit for our figure or for their ratio."""
+    """A row of a benchmark's table: our figure, the baseline's figure, and a limit for our figure or for the ratio of
+    the two."""
 
     what: str
     ours: float
@@ -130,7 +131,7 @@ async def local_chain(folder: Path, options: AnvilOptions) -> AsyncIterator[tupl
 
 
 def fresh_process() -> ProcessPoolExecutor:
-    """Return an executor that runs one function in a new Python process, with separate memory and event loop."""
+    """Return an executor that runs one function in a new Python process with its own memory and event loop."""
     return ProcessPoolExecutor(1, multiprocessing.get_context("spawn"))
 
 
@@ -139,7 +140,7 @@ def fresh_process() -> ProcessPoolExecutor:
 
 @contextmanager
 def timed(times: list[float]) -> Iterator[None]:
-    """Append the duration of the context's block to `times`, in milliseconds."""
+    """Measure how long the `with` block takes, and append the milliseconds to `times`."""
     began = time.perf_counter()
     yield
     times.append((time.perf_counter() - began) * 1_000)

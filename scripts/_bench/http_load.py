@@ -1,5 +1,5 @@
-"""An HTTP load generator in one process, and the baseline's server. `python -m scripts._bench.http_load PORT FILE`
-responds to every request with the bytes of a file."""
+"""An HTTP load generator in one process, and the server for the baseline. `python -m scripts._bench.http_load PORT
+FILE` runs the server, which responds to every request with the bytes of a file."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ _HEAD = re.compile(rb"HTTP/1\.1 200 .*?\r\nContent-Length: (\d+)\r\n.*?\r\n\r\n"
 
 
 class _Client(asyncio.Protocol):
-    """A client connection that sends the next request as soon as the previous response has arrived, with minimal
-    overhead."""
+    """A client connection with minimal overhead. It sends the next request as soon as the previous response has
+    arrived."""
 
     _transport: asyncio.Transport
 
@@ -85,7 +85,7 @@ def post(port: int, path: str, body: str) -> bytes:
 
 
 async def load(port: int, requests: Sequence[bytes], connections: int) -> LoadResult:
-    """Send each request once; raise RuntimeError at the first response that is not 200."""
+    """Send each request once. Raise RuntimeError at the first response whose status is not 200."""
     loop, left = asyncio.get_running_loop(), iter(requests)
     clients: list[_Client] = []
     times: list[float] = []

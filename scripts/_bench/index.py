@@ -1,6 +1,6 @@
 """`./vpm bench index`: compares the indexer with a bare loop that fetches pages of logs, two at a time, decodes them
 and writes each page to one table by binary COPY. The loop has no block hashes, cursor, projections or checks. Each run
-is a separate process, so that its memory can be measured. `--quick`: a twentieth of the events, and one turn."""
+is a separate process, so that its memory can be measured. `--quick` runs one round with a twentieth of the events."""
 
 from __future__ import annotations
 
@@ -71,8 +71,8 @@ def measure(folder: Path, *, quick: bool) -> list[Figure]:
 
 @dataclass(frozen=True, slots=True)
 class _History:
-    """A chain with whole blocks of at least `events` events, and the runs that index the chain. The runs of one turn
-    share a database."""
+    """A chain that contains at least `events` events in whole blocks, and the runs that index it. All runs of one turn
+    use the same database."""
 
     venue: LoadVenue | AgentVenue
     events: int
@@ -132,7 +132,7 @@ async def _index(sources: Sources, rpc_url: str, database_url: str) -> tuple[int
 
 
 async def _rebuild(_rpc_url: str, database_url: str) -> tuple[int, float]:
-    """Compute every projection of the stock markets again from the raw logs."""
+    """Rebuild every projection of the stock markets from the raw logs."""
     async with make_pool(database_url, size=2) as pool:
         done = await rebuild(pool, STOCK)
     return done.logs, done.seconds

@@ -1,6 +1,6 @@
 """`./vpm bench relay`: compares one lane of the relayer with a bare loop that sends presigned transactions one at a
 time and stores nothing. The relayer starts with queued intents and finishes when every receipt is recorded. A block is
-mined every 250 ms, as on the stock chain. `--quick`: 2,000 transactions, one round."""
+mined every 250 ms, as on the stock chain. `--quick` runs one round with 2,000 transactions."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ async def _bare_loop(rig: Rig, count: int) -> float:
 
 
 async def _lane(rig: Rig, count: int) -> float:
-    """Relay queued intents on one lane until every receipt is recorded; return the intents per second."""
+    """Relay queued intents on one lane until every receipt is recorded. Return the number of intents per second."""
     signer, group = await rig.new_signer(ether=10**6), f"bench-{secrets.token_hex(4)}"
     intent = rig.transfer(group=group, kind="bench", to=hex_of(PAYEE))
     await rig.ask_for_many([replace(intent, key=secrets.token_hex(16)) for _ in range(count)])
@@ -88,8 +88,8 @@ async def _lane(rig: Rig, count: int) -> float:
 
 
 async def _has_unfinished(rig: Rig, group: str) -> bool:
-    """Return whether any intent is still without a recorded receipt. The query uses indexes, so it does not slow down
-    the relayer."""
+    """Return whether any intent still has no recorded receipt. The query uses indexes, so it does not slow down the
+    relayer."""
     async with rig.pool.connection() as connection:
         cursor = await connection.execute(
             "SELECT EXISTS (SELECT FROM outbox_intent WHERE state = 'queued' AND chain_id = %(chain)s"

@@ -1,6 +1,6 @@
-"""`./vpm bench stack`: measures how long a fresh clone takes to show its first screen, with packages in the caches; how
-long a second start takes; and how much memory the stack uses a minute later, while the demo bets. `--quick`: only one
-second start, without the minute."""
+"""`./vpm bench stack`: measures how long a fresh clone takes to show its first screen with all packages cached, how
+long a repeated start takes, and how much memory the stack uses a minute later while the demo bets. `--quick` repeats
+the start only once and measures the memory immediately."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def measure(folder: Path, *, quick: bool) -> list[Figure]:
 
 @contextmanager
 def _up(clone: Path, port: int, log: Path) -> Iterator[tuple[int, float]]:
-    """Run `./vpm up`. Yield its process id and the seconds until it has shown its screen and the home page responds."""
+    """Run `./vpm up`. Yield its process id, and the seconds until its screen is shown and the home page responds."""
     argv = (sys.executable, str(clone / "vpm"), "up", "--port", str(port))
     plan = SpawnPlan("vpm up", argv, env=_bare_environment(), cwd=str(clone), stop_seconds=120)
 

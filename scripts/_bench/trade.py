@@ -1,7 +1,7 @@
-"""`./vpm bench trade`: compares a paid POST /trade, in turns, with a bare send: a signed transfer whose receipt is
-polled every 5 ms. At first a block is mined for each transaction at once, so that only our own time counts. Then a
-block is mined every second, and trades begin at random moments. Takes a minute and a half; `--quick` makes a tenth of
-the trades."""
+"""`./vpm bench trade`: compares a paid POST /trade with a bare send, alternating between the two. A bare send is a
+signed transfer whose receipt is polled every 5 ms. In the first part, a block is mined at once for each transaction, so
+only our own time counts. In the second part, a block is mined every second, and trades begin at random moments. The
+benchmark takes a minute and a half. `--quick` makes a tenth of the trades."""
 
 from __future__ import annotations
 
@@ -80,8 +80,8 @@ class TradeBench:
             await asyncio.sleep(0.1)
 
     async def medians(self, trades: int, longest_pause: float = 0.0) -> tuple[float, float]:
-        """Return the median milliseconds of trades and of bare sends. With `longest_pause` above 0, each begins at a
-        random moment."""
+        """Return the median milliseconds of trades and of bare sends. If `longest_pause` (in seconds) is above 0, each
+        starts after a random pause of at most that length."""
         trade: list[float] = []
         bare: list[float] = []
         for number in islice(self._numbers, trades):
@@ -101,7 +101,7 @@ class TradeBench:
         return statistics.median(trade), statistics.median(bare)
 
     async def _payment(self, number: int) -> tuple[dict[str, Any], dict[str, str]]:
-        """Sign the payment for a trade. Every other payment is in the receive form."""
+        """Sign the payment for a trade. Every second payment uses the receive form."""
         who = PAYERS[number % len(PAYERS)]
         body = bet(MARKET, who, random.choice(("yes", "no")), 1 + number % 5)
         challenge = await self._buyer.challenged(body)

@@ -1,6 +1,6 @@
-"""Deploys the Base side: the settlement wallet with its resolver, lister and pauser, our observation feeds, and roles.
-The Safe allows the feeds later (see `feeds.py`): a feed first needs a fresh reading, and its publisher posts readings
-only while the service runs."""
+"""Deploys the Base side: the settlement wallet, its resolver, lister and pauser, our observation feeds, and the roles.
+The Safe allows the feeds later (see `feeds.py`). A feed first needs a fresh reading, and its publisher only posts
+readings while the service runs."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def add(
     feeds: Sequence[str],
     max_lag_seconds: int,
 ) -> None:
-    """Add the transactions that deploy everything, grant the roles, and offer ownership to the Safe. `safe` also
+    """Add the transactions that deploy everything, grant the roles, and offer ownership to the Safe. The Safe also
     becomes the treasury of the settlement wallet, and the pauser becomes its guardian. Both are permanent."""
     wallet = new.put(
         "SettlementWallet",

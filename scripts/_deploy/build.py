@@ -4,8 +4,8 @@
     scripts/_deploy/bytecode.json    the hashes of the creation code, to compare other builds with
     scripts/_deploy/build.json.gz    the build itself, which local chains use without compiling again
 
-Every checkout has to build the same bytes, metadata included: a test compiles them, another compares the records, and
-only these bytes are deployed to a live network.
+Every checkout must produce the same bytes, including the metadata. One test compiles the contracts and another compares
+the records. Only these bytes are deployed to a live network.
 """
 
 from __future__ import annotations
@@ -67,7 +67,8 @@ def _sources() -> list[Path]:
 
 
 def compiled_contracts() -> dict[str, Any]:
-    """Return each contract's ABI and code, from ape's build or, before the first compilation, from the recorded one."""
+    """Return each contract's ABI and code. They come from ape's build or, before the first compilation, from the
+    recorded build."""
     return _contract_types(MANIFEST.stat().st_mtime_ns if MANIFEST.exists() else None)
 
 
@@ -86,7 +87,7 @@ def creation_code(name: str) -> bytes:
 
 
 def recorded_build(sources: str) -> dict[str, Any] | None:
-    """Return the recorded build as ape's manifest, or None if it was made from sources with another hash."""
+    """Return the recorded build as ape's manifest, or None if the hash of its sources is not `sources`."""
     record: dict[str, Any] = json.loads(gzip.decompress(RECORDED.read_bytes()))
     if record.pop("sourcesHash") != sources:
         return None
@@ -95,7 +96,7 @@ def recorded_build(sources: str) -> dict[str, Any] | None:
 
 
 def record_build() -> None:
-    """Record the build that ape compiled, without debug data and source text."""
+    """Record the build that ape compiled, without its debug data and source text."""
     built = json.loads(MANIFEST.read_text())
     left_out = ("ast", "devdoc", "pcmap", "sourcemap", "userdoc")
     types = {

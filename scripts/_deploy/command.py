@@ -24,7 +24,7 @@ def connected(function: Callable[..., Any]) -> Any:
 
 
 def command(*, account: str = "the alias of the ape account that pays for gas", send: str) -> Callable[..., Any]:
-    """Return a decorator that turns a function with a `Script` and some options as parameters into a command."""
+    """Return a decorator that makes an ape command from a function whose parameters are a `Script` and some options."""
 
     def decorate(function: Callable[..., Any]) -> Any:
         def cli(provider: Any, deployment: str, alias: str, send: bool, **own: Any) -> None:

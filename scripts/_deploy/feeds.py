@@ -1,5 +1,5 @@
-"""The Safe's calls that allow, drop or condemn a feed for agent markets, and the check of a pool feed's cap against the
-current depth of its pools."""
+"""The Safe's calls that allow, drop or condemn a feed for agent markets. The module also checks a pool feed's cap
+against the current depth of its pools."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ from scripts._deploy.session import ScriptRefused, ask_node
 
 
 def allow(lister: Any, source: AgentFeed, safe: str) -> SafeCall | None:
-    """Return the Safe's call that allows a feed, or None if the feed is already allowed with these numbers. The call is
-    first simulated from the Safe, so a feed without a fresh positive reading is refused before several people sign."""
+    """Return the Safe's call that allows a feed, or None if the feed is already allowed with the same configuration.
+    The call is first simulated as if from the Safe, so that a feed without a fresh positive reading is refused before
+    several people sign."""
     if matches_record(lister.feed(source.address), source):
         return None
     given = (source.address, True, *_numbers(source))
@@ -27,7 +28,8 @@ def allow(lister: Any, source: AgentFeed, safe: str) -> SafeCall | None:
 
 
 def drop(lister: Any, source: AgentFeed) -> SafeCall | None:
-    """Return the Safe's call that removes a feed from the list, or None if it is not listed. Its markets continue."""
+    """Return the Safe's call that removes a feed from the list, or None if the feed is not listed. The feed's existing
+    markets continue."""
     if not lister.feed(source.address).allowed:
         return None
     data = bytes(lister.setFeed.encode_input(source.address, False, 0, 0, 0, 0))
@@ -57,7 +59,8 @@ def _numbers(source: AgentFeed) -> tuple[int, int, int, int]:
 
 @dataclass(frozen=True)
 class PoolLimit:
-    """The cap that `vpm feed cost` computes: `units` of the stablecoin, or None for the reason in `why`."""
+    """The cap that `vpm feed cost` computes, in `units` of the stablecoin. If there is none, `units` is None and `why`
+    gives the reason."""
 
     units: int | None
     why: str
@@ -71,7 +74,7 @@ class PoolLimit:
 
 
 def pool_limit(url: str, facts: Deployment, feed: PoolFeed) -> PoolLimit:
-    """Return the cap that a feed's pools support now, assuming that half of their depth belongs to the attacker."""
+    """Return the cap that a feed's pools currently support, assuming that the attacker owns half of their liquidity."""
     fee = int(facts.params.get("feeBps", 0))
     try:
         return PoolLimit(ask_node(url, lambda client: live_cap_units(client, facts.pool_factories, feed, fee)), "")
@@ -81,7 +84,7 @@ def pool_limit(url: str, facts: Deployment, feed: PoolFeed) -> PoolLimit:
 
 def check_cap(feed: PoolFeed, limit: PoolLimit, *, local: bool, evidence: str | None) -> str:
     """Return a sentence that compares a feed's cap with the limit. On a live network, refuse a cap above the limit
-    unless there is evidence for it."""
+    unless evidence is given."""
     asked = (
         f"{feed.key}: the caps are {_dollars(feed.feed_cap_units)} USD for all markets together and "
         f"{_dollars(feed.pot_cap_units)} USD for each; the pools support {limit.text}"
@@ -99,7 +102,7 @@ def check_cap(feed: PoolFeed, limit: PoolLimit, *, local: bool, evidence: str | 
 
 
 def evidence_of(given: str) -> str:
-    """Return the evidence to record: a URL unchanged, or a file's name and hash."""
+    """Return the evidence to record: a URL unchanged, or the name and hash of a file."""
     if given.startswith(("https://", "ipfs://")):
         return given
     try:
@@ -121,5 +124,5 @@ def with_evidence(facts: Deployment, feed: PoolFeed, evidence: str, limit: PoolL
 
 
 def _dollars(units: int) -> str:
-    """Return an amount of USD, rounded down to a cent."""
+    """Return an amount in USD, rounded down to a cent."""
     return f"{units // USD:,}.{units % USD * 100 // USD:02d}"

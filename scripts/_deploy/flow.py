@@ -58,7 +58,7 @@ class Recipe:
         return Deployment.model_validate(changed.model_dump(by_alias=True))
 
     def rehearsed(self, facts: Deployment, owner: Safe) -> Deployment:
-        """Return the deployment file that the deployment will record, with placeholder addresses."""
+        """Return the deployment file that this deployment would record, with placeholder addresses."""
         placeholders = {
             name: ContractInfo(address=create_address(safes.ZERO, number), role="rehearsed", deploy_block=0)
             for number, name in enumerate(self.contracts)
@@ -77,8 +77,8 @@ class Plan:
     threshold: int
 
     def execute(self, project: Any, recipe: Recipe) -> bool:
-        """Show, deploy and record everything, then let the Safe accept ownership. Return False after a dry run. Writing
-        the deployment file is rehearsed first, so that nothing is sent that could not be recorded."""
+        """Show, deploy and record everything, then let the Safe accept ownership. Return False after a dry run. Before
+        anything is sent, rehearse writing the deployment file, so that nothing is sent that could not be recorded."""
         if not self.existing_safe and len(set(self.safe_owners)) < self.threshold:
             raise ScriptRefused(
                 f"a new Safe needs at least {self.threshold} different owners, but --safe-owner names "
@@ -133,8 +133,8 @@ class Plan:
     def _sending(
         self, project: Any, recipe: Recipe, owner: Safe, begun: Mapping[str, Any] | None
     ) -> tuple[Sending, Safe]:
-        """Return the transactions to send, and the Safe. An interrupted deployment keeps its first nonce and its Safe;
-        a new one starts at the account's next nonce."""
+        """Return the transactions to send, and the Safe. An interrupted deployment keeps its first nonce and its Safe.
+        A new deployment starts at the account's next nonce."""
         first = self.session.nonce() if begun is None else int(begun["firstNonce"])
         if self.existing_safe:
             before: list[Step] = []
@@ -177,12 +177,13 @@ class Plan:
 
 
 def binder(project: Any) -> Callable[[str, str], Any]:
-    """Return a function that binds a contract by its name in the deployment file and its address."""
+    """Return a function that binds a contract, given its name in the deployment file and its address."""
     return lambda name, address: getattr(project, name.split(" ", 1)[0]).at(address)
 
 
 def prepare(script: Script, *, safe: str | None, safe_owners: Sequence[str], threshold: int) -> Plan:
-    """Return the plan to confirm. Raise ScriptRefused if the file says that the network is already deployed."""
+    """Return the deployment plan for the operator to confirm. Raise ScriptRefused if the deployment file says that the
+    network is already deployed."""
     if script.file.is_deployed:
         raise ScriptRefused(
             f"{script.path} says that {script.file.network} is already deployed, and it can only be deployed once."

@@ -23,7 +23,7 @@ _JSON_SAFE = 2**53  # JSON numbers from here on lose their last digits
 
 
 class _StrictModel(BaseModel):
-    """A part of the request file. It refuses unknown fields and does not convert types."""
+    """A part of the request file. Unknown fields are rejected, and types are not converted."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
@@ -72,7 +72,8 @@ def contract_name(key: str) -> str:
 
 
 def missing(facts: Deployment, asked: Mapping[str, FeedRequest]) -> list[str]:
-    """Return the keys of the feeds to deploy. Raise ScriptRefused if a key already belongs to a different feed."""
+    """Return the keys of the requested feeds that are not deployed yet. Raise ScriptRefused if a key already belongs to
+    a different feed."""
     return [key for key, each in asked.items() if not _is_deployed(facts, key, each)]
 
 
@@ -102,7 +103,8 @@ def _is_deployed(facts: Deployment, key: str, asked: FeedRequest) -> bool:
 
 
 def require_long_windows(asked: Mapping[str, FeedRequest]) -> None:
-    """Raise ScriptRefused if a window is so short that moving the price is cheap enough to change a result."""
+    """Raise ScriptRefused if a window is so short that an attacker could cheaply move the price enough to change a
+    result."""
     for key, each in asked.items():
         if each.window < MIN_LIVE_WINDOW:
             raise ScriptRefused(
@@ -112,7 +114,7 @@ def require_long_windows(asked: Mapping[str, FeedRequest]) -> None:
 
 
 def feed_of(session: DeploySession, facts: Deployment, key: str, asked: FeedRequest) -> PoolFeed:
-    """Return a feed's entry for the deployment file, with the current supply and liquidity but without an address."""
+    """Return a feed's entry for the deployment file, without an address but with the current supply and liquidity."""
     token = Contract(asked.token, TOKEN)
     pools = tuple(
         PoolSource(
@@ -145,7 +147,7 @@ def feed_of(session: DeploySession, facts: Deployment, key: str, asked: FeedRequ
 
 
 def pool_fault(url: str, facts: Deployment, pool: str) -> str | None:
-    """Return why a pool was not made by a factory of the deployment file, or None if it was."""
+    """Return None if a factory of the deployment file made the pool; otherwise return why the pool is refused."""
 
     async def check(client: ChainClient) -> None:
         await require_genuine(client, pool, facts.pool_factories, (await client.head()).number)
@@ -204,8 +206,8 @@ def deploy(sender: Any, project: Any, feed: PoolFeed) -> ContractInfo:
 
 
 def constructor_arguments(recorded: Mapping[str, Any]) -> list[Any]:
-    """Return the constructor's arguments from a recorded configuration, which stores numbers that are too large for
-    JSON as text."""
+    """Return the constructor's arguments from a recorded configuration. Numbers too large for JSON are recorded as
+    text."""
     config = recorded["config"]
     numbers = [int(each) for each in config["referenceLiquidity"]]
     return [tuple({**config, "supply": int(config["supply"]), "referenceLiquidity": numbers}.values())]
@@ -229,6 +231,7 @@ def with_feed(facts: Deployment, feed: PoolFeed, made: ContractInfo) -> Deployme
 
 
 def record_latest_reading(session: DeploySession, project: Any, address: str) -> None:
-    """Record a feed's newest reading, because the Safe can only allow a feed that has one. Any account may do so."""
+    """Record a feed's newest reading, because the Safe can only allow a feed that has a reading. Any account can do
+    this."""
     feed, now = project.PoolFeed.at(address), int(session.provider.get_block("latest").timestamp)
     feed.record([grid_time(now - 1, int(feed.step()))], sender=session.sender)

@@ -1,4 +1,4 @@
-"""Creates a Safe with the published Safe package, and executes or prints its transactions. On a local stack the owners'
+"""Creates a Safe from the published Safe package, and executes or prints its transactions. On a local stack the owners'
 keys are known, so the transactions are signed and executed. On a live network the owners sign in their own wallets, and
 `payload` prints what they have to approve."""
 
@@ -58,20 +58,20 @@ class SafeCall:
 
 
 def singleton_of(provider: Any, safe: str) -> str:
-    """Return the address of the code that a Safe runs, from the first storage slot of its proxy."""
+    """Return the address of the code that a Safe runs, read from the first storage slot of the Safe's proxy."""
     slot = provider.make_request("eth_getStorageAt", [safe, "0x0", "latest"])
     return str(to_checksum_address(bytes(HexBytes(slot))[-20:]))
 
 
 def creation(owners: Sequence[str], threshold: int, salt: int) -> Call:
-    """Return the call that creates a Safe. Its address depends on the owners, the threshold and `salt`."""
+    """Return the call that creates a Safe. The Safe's address depends on the owners, the threshold and `salt`."""
     given = (list(owners), threshold, ZERO, b"", FALLBACK_HANDLER, ZERO, 0, ZERO)
     setup = Contract(SINGLETON, Abi(safe_abi())).call("setup", *given).data
     return Contract(PROXY_FACTORY, Abi(factory_abi())).call("createProxyWithNonce", SINGLETON, setup, salt)
 
 
 def execute(sender: Any, safe: Any, call: SafeCall, owner_keys: Sequence[str]) -> Any:
-    """Execute `call` through the Safe with signatures by the owners' keys. `sender` only pays for gas."""
+    """Execute `call` through the Safe, signed with the owners' keys. `sender` only pays for gas."""
     digest = bytes(
         safe.getTransactionHash(call.to, 0, call.data, 0, 0, 0, 0, ZERO, ZERO, safe.call_view_method("nonce"))
     )
@@ -82,8 +82,8 @@ def execute(sender: Any, safe: Any, call: SafeCall, owner_keys: Sequence[str]) -
 
 
 def pending(contract: Any, deployment: Deployment, safe: str) -> Iterator[SafeCall]:
-    """Yield the calls with which the Safe accepts the ownership that was offered to it. `contract(name, address)` binds
-    a contract."""
+    """Yield the calls by which the Safe accepts every ownership offered to it. `contract(name, address)` binds a
+    contract."""
     for name, info in deployment.contracts.items():
         bound = contract(name, info.address)
         if hasattr(bound, "pendingOwner") and bound.pendingOwner() == safe:

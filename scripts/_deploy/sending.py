@@ -1,9 +1,9 @@
 """The transactions of a deployment, and the journal of those already signed.
 
-All transactions are known before the first is sent, and each is stored in the journal before it is sent. Each has its
-nonce from the start, so an interrupted deployment can continue: mined transactions are skipped, stored ones are sent
-again unchanged, and only those that were never stored are signed. The nonces also determine the addresses of the
-contracts, which reference each other at construction.
+All transactions are known before the first is sent, and each is stored in the journal before it is sent. Nonces are
+assigned at the start, so an interrupted deployment can continue: mined transactions are skipped, stored ones are sent
+again unchanged, and only those that were never stored are signed. The nonces also determine the contracts' addresses,
+because the contracts reference each other at construction.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from scripts._deploy.session import DeploySession, ScriptRefused
 
 
 class Journal:
-    """A file that stores a deployment's header, and each transaction before it is sent. It is deleted when the
-    deployment is recorded."""
+    """A file that stores a deployment's header and every transaction. A transaction is stored before it is sent. The
+    file is deleted when the deployment is recorded."""
 
     def __init__(self, target: Path) -> None:
         self.path = target.with_name(f"{target.name}.unfinished")
@@ -54,8 +54,8 @@ class Journal:
         return lines[0] if lines else None
 
     def begin(self, deployment: dict[str, Any]) -> None:
-        """Open the file and lock it for this process, before anything is sent. For an interrupted deployment, check
-        that the header is the same."""
+        """Open the file and lock it for this process, before anything is sent. If a deployment was interrupted, check
+        that its header is the same."""
         try:
             self._file = self.path.open("ab+")
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -76,7 +76,7 @@ class Journal:
             )
 
     def sent(self, nonce: int) -> dict[str, bytes]:
-        """Return the transactions that were signed with this nonce, by hash, in the order of signing."""
+        """Return the transactions that were signed with this nonce, by hash, in the order in which they were signed."""
         return dict(self._sent.get(nonce, {}))
 
     def store(self, nonce: int, what: str, digest: str, raw: bytes) -> None:
@@ -111,7 +111,7 @@ FEES_MAY_RISE = (3, 2)
 
 @dataclass(frozen=True)
 class Step:
-    """One transaction. It creates `contract` (its name in the deployment file) with `args`, or calls `to`."""
+    """One transaction. It either creates `contract` (a name in the deployment file) with `args`, or calls `to`."""
 
     what: str
     data: bytes
@@ -127,8 +127,8 @@ def create_address(deployer: str, nonce: int) -> str:
 
 
 class Transactions:
-    """A deployment's transactions in order. The contracts in `roles` come first, and `self[name]` is the address that
-    such a contract will have."""
+    """A deployment's transactions in order. The contracts in `roles` come first. For each of them, `self[name]` is the
+    address that the contract will have."""
 
     def __init__(self, deployer: str, first_nonce: int, project: Any, roles: Mapping[str, str]) -> None:
         self.deployer = deployer
@@ -142,7 +142,8 @@ class Transactions:
         return self._at[name]
 
     def put(self, name: str, **given: Any) -> Contract:
-        """Create the next contract of `roles`. Arguments are given by name, so that two addresses cannot be swapped."""
+        """Add the creation of the next contract in `roles`. Arguments are passed by name, so that two addresses cannot
+        be swapped."""
         container = getattr(self._project, name)
         names = [each.name.rstrip("_") for each in container.contract_type.constructor.inputs]
         if sorted(names) != sorted(given):
@@ -177,7 +178,8 @@ class Sending:
     first_nonce: int
 
     def show(self) -> None:
-        """List the remaining transactions and their maximum cost. Raise ScriptRefused if the account cannot pay it."""
+        """List the remaining transactions and their maximum cost. Raise ScriptRefused if the account cannot pay that
+        cost."""
         mined = self._mined()
         price = int(self.session.ask("eth_gasPrice"), 16) * FEES_MAY_RISE[0] // FEES_MAY_RISE[1]  # down, by a wei
         total = 0
@@ -274,7 +276,7 @@ class Sending:
     # ---------------------------------------------------------------- costs
 
     def _mined(self) -> int:
-        """Return how many steps are mined, assuming that nothing else sends transactions from the account."""
+        """Return how many steps are mined. This assumes that nothing else sends transactions from the account."""
         return min(len(self.steps), max(0, self._count("latest") - self.first_nonce))
 
     def _count(self, block: str) -> int:

@@ -1,4 +1,4 @@
-"""The common part of all scripts: account, dry runs and error messages."""
+"""What all scripts share: the account, dry runs and error messages."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class DeploySession:
         return self.provider.make_request(method, list(params))
 
     def read(self, call: Call) -> Any:
-        """Call a view from the account at the newest block. Return the decoded result."""
+        """Call a view function from the account at the newest block. Return the decoded result."""
         asked = {**call.parameters(), "from": self.address}
         return call.function.decode(bytes_of(str(self.ask("eth_call", asked, "latest"))))
 
@@ -74,7 +74,7 @@ class DeploySession:
         return int(self.ask("eth_getTransactionCount", self.address, "latest"), 16)
 
     def signed(self, to: str | None, data: bytes, nonce: int) -> bytes:
-        """Return a transaction signed by the account and ready to send, with a gas limit and current fees."""
+        """Return a transaction with a gas limit and current fees, signed by the account and ready to send."""
         receiver = {} if to is None else {"receiver": to}
         made = self.provider.network.ecosystem.create_transaction(
             sender=self.address, data=data, nonce=nonce, chain_id=self.chain_id, **receiver
@@ -94,8 +94,8 @@ def ask_node(url: str, ask: Callable[[ChainClient], Awaitable[T]]) -> T:
 
 
 def unlock(sender: Any) -> None:
-    """Unlock the account with APE_ACCOUNTS_<alias>_PASSPHRASE, the file in ..._PASSPHRASE_FILE, or a typed
-    passphrase."""
+    """Unlock the account. The passphrase comes from APE_ACCOUNTS_<alias>_PASSPHRASE, from the file named by
+    APE_ACCOUNTS_<alias>_PASSPHRASE_FILE, or from the keyboard."""
     from ape.exceptions import AccountsError  # noqa: PLC0415 - only the environment of the ape scripts has it
 
     file = os.environ.get(f"APE_ACCOUNTS_{sender.alias}_PASSPHRASE_FILE")
@@ -110,13 +110,13 @@ def unlock(sender: Any) -> None:
 
 
 def is_local(provider: Any) -> bool:
-    """Return whether the node is a development node, judging by its client name, which anvil keeps even on forks of
+    """Return whether the node is a development node. The client name decides, because anvil keeps it even on forks of
     live chains."""
     return any(name in str(provider.client_version).lower() for name in LOCAL_CLIENTS)
 
 
 def open_session(provider: Any, accounts: Any, alias: str, send: bool, expected_chain_id: int) -> DeploySession:
-    """Check the chain id and load the account. On local nodes, transactions are always sent."""
+    """Check the chain id and load the account. On local nodes, transactions are sent even if `send` is False."""
     if provider.chain_id != expected_chain_id:
         raise ScriptRefused(
             f"this node serves chain {provider.chain_id}, but the deployment file is for chain {expected_chain_id}. "
@@ -158,7 +158,7 @@ class Script:
 
 
 def _revert_data(error: BaseException | None) -> bytes | None:
-    """Return a view's revert data from the node's message, because ape drops the selector of an error that a library
+    """Return a view's revert data from the node's message. ape itself drops the selector of an error that a library
     defines."""
     while error is not None:
         custom_error = re.search(r"custom error 0x([0-9a-f]{8}): ?([0-9a-f]*)", str(error), re.IGNORECASE)
@@ -169,7 +169,7 @@ def _revert_data(error: BaseException | None) -> bytes | None:
 
 
 def _revert_reason(error: Exception) -> str | None:
-    """Return a contract's revert reason in words. Return None for any other error."""
+    """Return a contract's revert reason in words, or None if the error is not a revert."""
     ape = sys.modules.get("ape.exceptions")  # only ape's environment has it
     if ape is None or not isinstance(error, ape.ContractLogicError):
         return None
@@ -182,7 +182,7 @@ def _revert_reason(error: Exception) -> str | None:
 
 
 def readable_errors(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Print reverts and errors of our checks as one sentence, and exit with 1."""
+    """Print reverts and our own checks' errors as one sentence, and exit with 1."""
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:

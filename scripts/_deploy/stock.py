@@ -1,4 +1,4 @@
-"""Deploys the stock markets: a settler with its resolver, lister and pauser, the last two owned by a Safe."""
+"""Deploys the stock markets: a settler with its resolver, lister and pauser. A Safe owns the lister and the pauser."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ROLES = {
 
 
 def numbered(name: str, accounts: Sequence[str]) -> dict[str, str]:
-    """Return the accounts of one role by their names in the deployment file: `opener`, `opener 1` and so on."""
+    """Return the accounts of one role, keyed by their names in the deployment file: `opener`, `opener 1` and so on."""
     return {f"{name} {number}" if number else name: one for number, one in enumerate(accounts)}
 
 
@@ -38,9 +38,9 @@ AGGREGATOR = "0x245a7bfc"  # aggregator(), of a Chainlink proxy
 
 
 def is_svr_aggregator(proxy: str, aggregator_code: bytes) -> bool:
-    """Return whether this proxy is the aggregator's SVR proxy, which shows each round some seconds after it was
+    """Return whether this proxy is the aggregator's SVR proxy, which shows each round some seconds after the round was
     written. A dual aggregator serves a standard proxy and an SVR proxy. No view returns the SVR proxy's address, but
-    that address is an immutable and therefore part of the aggregator's code."""
+    that address is an immutable, so it is part of the aggregator's code."""
     return bytes(HexBytes(proxy)) in aggregator_code
 
 
@@ -55,8 +55,8 @@ def is_svr_proxy(provider: Any, proxy: str) -> bool:
 
 
 def add(new: Transactions, facts: Deployment, safe: str, *, openers: Sequence[str], guardians: Sequence[str]) -> None:
-    """Add the transactions that deploy and connect everything, and offer the ownership of lister and pauser to the
-    Safe. `safe` also becomes the treasury of the settler, and the pauser becomes its guardian. Both are permanent."""
+    """Add the transactions that deploy and connect everything, and offer ownership of the lister and the pauser to the
+    Safe. The Safe also becomes the treasury of the settler, and the pauser becomes its guardian. Both are permanent."""
     token = facts.token("USDG").address
     new.put("VestedMarkets", token=token, lister=new["MarketLister"], guardian=new["Pauser"], treasury=safe)
     new.put(

@@ -1,6 +1,6 @@
-"""Checks a deployment against its file by reading the contracts: their references to each other, bounds, every feed's
-numbers, owners, and roles. The contracts' logs must give the roles to exactly the accounts in the file, so a deployer
-who kept a role is found."""
+"""Checks a deployment against its file by reading the contracts: their references to each other, their bounds, owners
+and roles, and every feed's configuration. According to the contracts' logs, exactly the accounts in the file must have
+the roles. This check finds a deployer that kept a role."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ OWNED = ("MarketLister", "SettlementWallet", "AgentLister", "Pauser")
 
 @dataclass(frozen=True)
 class Finding:
-    """The result of one check. If `open`, a step remains to be done, and `what` names that step."""
+    """The result of one check. If `open` is True, a step remains to be done, and `what` names that step."""
 
     ok: bool
     what: str
@@ -84,11 +84,13 @@ class _Chain:
         return self.file.safe.address
 
     def wallets(self, word: str) -> dict[str, str]:
-        """Return the operator wallets of one role by name. The role `relay` has `relay 0`, `relay 1` and so on."""
+        """Return the addresses of one role's operator wallets by wallet name. The wallets of the role `relay` are named
+        `relay 0`, `relay 1` and so on."""
         return {name: at for name, at in self.file.operator_wallets.items() if name.split(" ")[0] == word}
 
     def allowed(self, name: str, event: str, subject: str, *topics: bytes) -> set[str]:
-        """Return the accounts or feeds whose latest log allows them. `subject` is the event field that names them."""
+        """Return the accounts or feeds that are allowed according to their latest log. `subject` is the event field
+        that contains the account or feed."""
         layout = next(each for each in EVENTS[name].values() if each.name == event)
         last: dict[str, bool] = {}
         for log in self.logs(name, [hex_of(each) for each in (layout.topic, *topics)]):

@@ -1,6 +1,6 @@
 """`vpm feed record [FEED] [--since TIME]`: records readings of pool feeds with any key. The feeds come from the
-deployment file. A node tells which readings the markets wait for, and which are already recorded. A reading is the same
-whoever sends it, so the sender need not be trusted; recording only costs gas."""
+deployment file. A node shows which readings the markets wait for, and which are already recorded. A reading is the same
+no matter who sends it, so the sender need not be trusted. Recording only costs gas."""
 
 from __future__ import annotations
 
@@ -77,7 +77,8 @@ async def _run(options: argparse.Namespace, account: LocalAccount | None) -> int
 
 
 def select_feeds(deployment: Deployment, keys: Sequence[str]) -> list[PoolFeed]:
-    """Return the feeds with these keys, or all. Raise CannotRecord for a feed that is not a pool feed."""
+    """Return the feeds with these keys, or all pool feeds if `keys` is empty. Raise CannotRecord if a key does not
+    belong to a pool feed."""
     if not keys:
         if not deployment.pool_feeds:
             raise CannotRecord(f"The deployment file of {deployment.network} names no pool feed.")
@@ -92,7 +93,8 @@ def select_feeds(deployment: Deployment, keys: Sequence[str]) -> list[PoolFeed]:
 
 
 def parse_since(text: str, now: int) -> int:
-    """Return the Unix time of an ISO time, or of an age such as `90m`, `12h` or `2d`. Raise CannotRecord otherwise."""
+    """Return the Unix time of an ISO time, or of an age such as `90m`, `12h` or `2d`. Raise CannotRecord for anything
+    else."""
     ago = re.fullmatch(r"([1-9][0-9]{0,5})([mhd])", text)
     if ago:
         return now - int(ago[1]) * UNITS[ago[2]]
@@ -110,8 +112,8 @@ def parse_since(text: str, now: int) -> int:
 
 
 async def find_due(chain: PinnedChain, feed: PoolFeed, since: int | None) -> list[int]:
-    """Return the times of the readings to record, oldest first: those that markets wait for and, with `since`, all
-    since then. Readings that are already recorded or no longer available are left out."""
+    """Return the times of the readings to record, oldest first: those that markets wait for and, if `since` is given,
+    all from that time on. Readings that are already recorded or no longer available are left out."""
     contract, now = Contract(feed.address, abi("PoolFeed")), chain.head.timestamp
     oldest = await chain.read(contract.call("oldestTellable"))
     needs = await _market_needs(chain, feed)
@@ -156,7 +158,7 @@ async def _record(chain: PinnedChain, feed: PoolFeed, due: list[int], account: L
 
 
 async def send(client: ChainClient, chain_id: int, account: LocalAccount, call: Call) -> tuple[str, int, int]:
-    """Send a call. Return its transaction, the gas used and the cost in wei; raise RpcError or CannotRecord if it
+    """Send a call. Return its transaction, the gas used and the cost in wei. Raise RpcError or CannotRecord if it
     fails."""
     request: TxParams = {"from": account.address, "to": checksum(call.to), "data": call.data}
     try:

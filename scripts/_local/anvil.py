@@ -27,9 +27,10 @@ MNEMONIC: Final = "test test test test test test test test test test test junk"
 class AnvilOptions:
     """A local chain's options.
 
-    block_time_seconds: the interval between blocks. Only mining by interval is reliable under load. mine_on_demand:
-    without an interval, mine only on `evm_mine`. With neither option, each transaction is mined at once in its own
-    block, which suits light tests only.
+    block_time_seconds: the interval between blocks. Under load, only mining at an interval is reliable.
+    mine_on_demand: if no interval is set, mine only on `evm_mine`.
+
+    With neither option, each transaction is mined at once in its own block. This suits light tests only.
     """
 
     chain_id: int
@@ -81,7 +82,7 @@ def anvil_plan(options: AnvilOptions) -> SpawnPlan:
 
 
 def start_anvil(options: AnvilOptions, log_path: Path) -> RunningProcess:
-    """Start the chain and wait until it responds. Raise ProcessError if another program has its port."""
+    """Start the chain and wait until it responds. Raise ProcessError if another program is using its port."""
     if listens(options.port):
         raise ProcessError(f"Port {options.port} is in use.", hint="Stop the other process or choose another port.")
     running = start_process(anvil_plan(options), log_path)
@@ -94,7 +95,7 @@ def start_anvil(options: AnvilOptions, log_path: Path) -> RunningProcess:
 
 
 def anvil_answers(options: AnvilOptions) -> bool:
-    """Return whether the chain responds. Raise ProcessError if another chain responds on its port."""
+    """Return whether the chain responds. Raise ProcessError if a different chain responds on its port."""
     try:
         chain_id = int(ask(options.url, "eth_chainId", timeout_seconds=2.0), 16)
     except (OSError, ValueError, KeyError):
@@ -108,7 +109,7 @@ def anvil_answers(options: AnvilOptions) -> bool:
 
 
 def ask(url: str, method: str, *params: object, timeout_seconds: float = 10.0) -> Any:
-    """Make one blocking JSON-RPC request to a local chain. The async client is in core.chain."""
+    """Make one blocking JSON-RPC request to a local chain. For an async client, see core.chain."""
     body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
     request = urllib.request.Request(url, body, {"Content-Type": "application/json"})  # noqa: S310 - local only
     with DIRECT.open(request, timeout=timeout_seconds) as response:

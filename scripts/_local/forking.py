@@ -1,11 +1,11 @@
 """A fork server: starts our programs by forking a process that has already imported their modules. Importing a daemon
-takes two seconds of processor time and a hundred megabytes, most of it for modules that all daemons share; importing
+takes two seconds of processor time and a hundred megabytes, most of it for modules that all daemons share. Importing
 ape takes four seconds.
 
 `python -m scripts._local.forking ARGUMENTS` reads requests from the socket on its standard input. Each request carries
 the three standard files of a program, and the response is the program's pid. The requesting process adopts the forked
-program and signals it like any other child. The server itself runs no program. This needs Linux; elsewhere each program
-is a new interpreter.
+program and signals it like any other child. The server itself runs no program. Forking requires Linux. On other
+systems, each program starts in a new interpreter.
 """
 
 from __future__ import annotations
@@ -36,10 +36,11 @@ READ_AT_STARTUP = ("PYTHON", "LD_", "TZ", "LC_", "LANG")
 
 
 class ForkServer:
-    """A process that imports programs' modules and forks the programs. If `eager`, it imports all modules in advance,
-    otherwise each program's modules at the first request for that program.
+    """A process that imports programs' modules and forks the programs. If `eager`, it imports all modules in advance.
+    Otherwise it imports a program's modules when that program is first requested.
 
-    imports: the modules to import, by program. env: the server's environment, by default this process's.
+    imports: the modules to import, by program.
+    env: the server's environment, by default this process's environment.
     """
 
     def __init__(
@@ -66,7 +67,7 @@ class ForkServer:
             )
 
     def can_fork(self, argv: Sequence[str], env: Mapping[str, str], cwd: str) -> bool:
-        """Return whether a fork would do the same as running the command."""
+        """Return whether forking would have the same effect as running the command."""
         if cwd != str(REPOSITORY) or argv[0] != self._python or argv[1] != "-m" or argv[2] not in self._imports:
             return False
         return all(os.environ.get(name) == value for name, value in env.items() if name.startswith(READ_AT_STARTUP))
@@ -84,7 +85,7 @@ class ForkServer:
         raise RuntimeError(f"the fork server of {argv[2]} has ended (exit code {self._server.poll()})")
 
     def close(self) -> None:
-        """Stop the server. The programs that it forked keep running."""
+        """Stop the server. The programs that it has forked keep running."""
         self._socket.close()
         self._server.kill()  # it may still be importing
         self._server.wait()
@@ -139,7 +140,7 @@ def can_serve() -> bool:
 
 @contextlib.contextmanager
 def serving(start: Callable[[], ForkServer]) -> Iterator[None]:
-    """Run a fork server in this context, if the platform allows it. `close_servers` may stop the server earlier."""
+    """Run a fork server in this context, if the platform allows it. `close_servers` can stop the server earlier."""
     if not can_serve():
         yield
         return
@@ -162,8 +163,9 @@ def close_servers() -> None:
 
 
 def die_with_parent(number: int = signal.SIGKILL) -> Callable[[], None] | None:
-    """Return a preexec function that makes the kernel signal the child when this process dies, however it dies. Return
-    None except on Linux. Call this in the main thread: the signal is sent when the calling thread ends."""
+    """Return a preexec function that makes the kernel signal the child when this process dies, for whatever reason.
+    Return None on systems other than Linux. Start the child from the main thread: the signal is sent when the thread
+    that started the child ends."""
     if not sys.platform.startswith("linux"):
         return None
     libc = ctypes.CDLL(None, use_errno=True)
@@ -221,7 +223,7 @@ def _import(missing: dict[str, list[str]], program: str) -> None:
 def _run_program(
     files: Sequence[int], writes: int, argv: list[str], env: dict[str, str], owner: int, orphan_signal: int
 ) -> None:
-    """Fork again and run the program in the second fork. The first fork exits, so that the owner adopts the second."""
+    """Fork again, run the program in the new process, and exit this process, so that the owner adopts the new one."""
     intermediate = os.getpid()
     pid = os.fork()
     if pid != 0:

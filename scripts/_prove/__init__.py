@@ -1,1 +1,2 @@
-"""`vpm prove`: proves the contracts' theorems for all values, and shows that each fails without its guards."""
+"""`vpm prove`: proves the contracts' theorems for all values, and shows that each theorem fails when its guards are
+removed."""

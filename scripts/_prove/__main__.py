@@ -58,8 +58,8 @@ def prove(theorems: Sequence[Theorem]) -> int:
 
 
 def outcomes(theorems: Iterable[Theorem], project: Path) -> Iterable[Outcome]:
-    """Yield the results of theorems, which are proved one at a time, except that the quick theorems of a contract share
-    one run."""
+    """Yield the results of theorems. Theorems are proved one at a time, but the quick theorems of a contract are proved
+    in one run."""
     theorems = sorted(theorems, key=_group)
     if not all(theorem.is_lemma for theorem in theorems):
         provers.build(project)
@@ -75,7 +75,7 @@ def _group(theorem: Theorem) -> str:
 
 
 def check_guards(theorems: Sequence[Theorem]) -> int:
-    """Return 0 if every theorem is refuted when any one of its guards is removed, else 1."""
+    """Check that every theorem is refuted when any one of its guards is removed. Return 0 if so, else 1."""
     copy = Copy()
     guards = [(theorem, guard) for theorem in theorems for guard in theorem.guards]
     missed = 0

@@ -1,20 +1,21 @@
 """Reads the theorems from the tags above each `check_` function and at the head of each lemma, and proves them.
 
-`@custom:theorem` is the name and `@custom:bounds` the range of values and the assumptions; a contract's bounds hold for
-all its theorems. `@custom:slow` is a time limit in seconds, for theorems outside the quick run. `@custom:loops` limits
-the iterations of a loop. Each `@custom:guard` quotes code that occurs once in a contract, and its replacement. With the
-replacement, the theorem has to be refuted.
+`@custom:theorem` is the name. `@custom:bounds` states the range of values and the assumptions; a contract's bounds hold
+for all its theorems. `@custom:slow` is a time limit in seconds, for theorems outside the quick run. `@custom:loops`
+limits the iterations of a loop. Each `@custom:guard` quotes code that occurs once in a contract, and its replacement.
+With the replacement, the theorem must be refuted.
 
-Halmos proves the theorems about compiled contracts, and Z3 the lemmas over the integers. They have a separate
-environment with exactly the packages of `locks/prove.txt`, because Halmos pins other library versions than the product.
+Halmos proves the theorems about compiled contracts, and Z3 proves the lemmas over the integers. Both run in a separate
+environment with exactly the packages of `locks/prove.txt`, because Halmos pins different library versions than the
+product.
 
 Halmos runs each theorem symbolically, for all inputs. Its exit code for a theorem says more than its summary: if every
 path reverts, or if loops were cut off, nothing was proved, and the theorem does not count as proved.
 
-Lemmas are statements that Halmos cannot decide on 256-bit products and quotients but that are simple over the integers.
-A file of `lemmas/` states premises, shows with an example that they are consistent, and then asks for a counterexample,
-so Z3 has to answer `sat` and then `unsat`. A separate theorem on the compiled code shows that the contracts compute
-what the lemma is about.
+Lemmas are statements about 256-bit products and quotients that Halmos cannot decide but that are simple over the
+integers. A file in `lemmas/` states premises, shows with an example that they are consistent, and then asks for a
+counterexample. Z3 must therefore print `sat` and then `unsat`. A separate theorem on the compiled code shows that the
+contracts compute what the lemma is about.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ _GUARD = re.compile(r"(\S+) `(.+)` becomes `(.*)`")
 
 @dataclass(frozen=True, slots=True)
 class Theorem:
-    """A statement about the contracts and its proof. The proof is a `check_` function, which Halmos runs on the
+    """A statement about the contracts, and its proof. The proof is either a `check_` function, which Halmos runs on the
     compiled contracts, or a lemma, which Z3 decides over the integers. For a lemma, `function` is empty."""
 
     name: str
@@ -76,7 +77,7 @@ class Guard:
 
 
 def read_theorems() -> list[Theorem]:
-    """Return all theorems, sorted by name. Raise ValueError for a proof without a name."""
+    """Return all theorems, sorted by name. Raise ValueError if a proof has no name."""
     folder = REPOSITORY / PROOFS
     found = [each for file in folder.rglob("*.t.sol") for each in _theorems_in(file)]
     found += [_theorem(file, "", "", _head(file), ()) for file in folder.rglob("*.smt2")]
@@ -144,7 +145,8 @@ _Z3_RESULTS = {"sat unsat": PROVED, "sat sat": REFUTED, "sat unknown": "unknown"
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The result of proving a theorem: `proved`, or the prover's report and counterexample."""
+    """The result of proving a theorem. If the theorem was not proved, `why` is the prover's report, with any
+    counterexample."""
 
     theorem: Theorem
     result: str
@@ -157,7 +159,7 @@ class Outcome:
 
 
 class BuildFailed(Exception):
-    """The theorems do not compile; the message is the end of forge's output."""
+    """The theorems do not compile. The message is the end of forge's output."""
 
 
 def prepare() -> None:
@@ -166,7 +168,8 @@ def prepare() -> None:
 
 
 def environment() -> dict[str, str]:
-    """Return a prover's environment: its own programs and ours on PATH, and a home folder for its caches."""
+    """Return a prover's environment variables. PATH has the prover's programs and ours, and HOME is a folder for its
+    caches."""
     home = BUILD / "home"
     home.mkdir(parents=True, exist_ok=True)
     inherited = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONHOME")}
@@ -259,7 +262,7 @@ class Copy:
             (self.folder / name).symlink_to(REPOSITORY / name)
 
     def prove_without(self, guard: Guard, theorem: Theorem, patience: int = 1) -> Outcome:
-        """Prove the theorem without the guard, with `patience` times its usual time limit."""
+        """Prove the theorem without the guard. The time limit is `patience` times the usual limit."""
         theorem = replace(theorem, seconds=patience * theorem.seconds)
         source = self.folder / guard.source
         text = source.read_text()

@@ -1,6 +1,6 @@
 """`python -m scripts._stack STATE CHAINS` deploys the contracts that are missing on a stack's chains (CHAINS is JSON).
-It is a short-lived process so that `./vpm up` stays small. On a first start, ape is imported on one core while this
-process imports its own modules on another."""
+This work has its own short-lived process so that `./vpm up` stays small. On a first start, another process imports ape
+on a second core while this process imports its own modules."""
 
 from __future__ import annotations
 

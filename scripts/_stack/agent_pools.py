@@ -1,6 +1,6 @@
 """The agents' tokens of a local stack, with pools on the real Uniswap v3 and a history of swaps. As on Base, each token
-has a pool with WETH, and one WETH/USDC pool prices ether. The seeded random walk that moves the other local prices
-moves the pools' prices too: a trader swaps in each pool until its price matches the walk."""
+has a pool with WETH, and one WETH/USDC pool prices ether. The pools' prices follow the same seeded random walk as the
+other local prices: a trader swaps in each pool until its price matches the walk."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class LocalPool:
     scale: Fraction  # quote units per base unit at a walk's value of 1 (8 decimals) and a quote token worth 1 USD
 
     def sqrt_price(self, value: int, quote_value: int) -> int:
-        """Return the sqrt price for a value of the walk, rounded down. `quote_value` is the value of a quote token in
+        """Return the sqrt price for a value of the walk, rounded down. `quote_value` is the value of one quote token in
         USD with 8 decimals."""
         price = self.scale * Fraction(value, quote_value)
         if self.place.token0 != self.base:
@@ -87,7 +87,8 @@ class LocalPool:
 
 @dataclass(frozen=True)
 class AgentPools:
-    """All local pools and their exchange. `weth` prices ether in USDC, the others price their token in ether."""
+    """All local pools and their exchange. The pool `weth` prices ether in USDC. Each other pool prices its token in
+    ether."""
 
     exchange: Exchange
     tokens: Mapping[str, str]  # symbol: address
@@ -118,7 +119,8 @@ def place_weth(node: LocalNode) -> None:
 
 
 def build(node: LocalNode, usdc: str) -> AgentPools:
-    """Deploy tokens, exchange and pools, with liquidity at the random walk's first values. The chain must automine."""
+    """Deploy tokens, exchange and pools, with liquidity at the random walk's first values. The chain must mine each
+    transaction automatically."""
     who = trader(node)
     _fund_trader(who, usdc)
     code = creation_code("LocalAgentToken")
@@ -146,7 +148,8 @@ def exist(node: LocalNode, pools: AgentPools) -> bool:
 
 
 def feed_requests_toml(pools: AgentPools, numbers: Mapping[str, int]) -> str:
-    """Return a request, in TOML, for a feed of each token over its WETH pool and the WETH/USDC pool."""
+    """Return a request file in TOML. It requests a feed for each token, over the token's WETH pool and the WETH/USDC
+    pool."""
     tables = []
     for token in TOKENS:
         key = json.dumps(token.key)
@@ -160,7 +163,7 @@ def feed_requests_toml(pools: AgentPools, numbers: Mapping[str, int]) -> str:
 
 
 def trader(node: LocalNode) -> Actor:
-    """Fund and return the account that owns the local pools' liquidity and moves the pools' prices."""
+    """Fund the account that owns the local pools' liquidity and moves their prices. Return the account."""
     actor = Actor(node, wallets.wallet("pool trader").address)
     node.ask("anvil_setBalance", actor.address, hex(2 * TRADER_ETH * wallets.ETH))
     return actor
@@ -205,7 +208,7 @@ def _open_pool(
 
 
 class Walk:
-    """The random walk of the pools' prices. It makes the swaps that move each pool to the walk's next value."""
+    """The random walk of the pools' prices, and the swaps that move each pool to its next value."""
 
     def __init__(self, who: Actor, pools: AgentPools) -> None:
         self.who, self.pools = who, pools
@@ -214,11 +217,11 @@ class Walk:
         self._last: dict[str, int] = {}
 
     def value(self, pool: LocalPool) -> int:
-        """Return a pool's current value with 8 decimals: a market cap, or ether's price."""
+        """Return a pool's current value in USD with 8 decimals: a token's market cap, or ether's price."""
         return pool.value(self._sqrt_price(pool), self._ether() if pool is not self.pools.weth else ONE)
 
     def calls(self, now: int) -> list[Call]:
-        """Return the swaps of one step, ether's first. Swaps too small to move a price are left out."""
+        """Return the swaps of one step, ether's first. Swaps that are too small to move a price are left out."""
         ether = self.pools.weth
         was = self.value(ether)
         to = was + (self._step(ether, was, now) - was) // ETH_DAMPING
@@ -230,7 +233,7 @@ class Walk:
         return [each for each in swaps if each is not None]
 
     def swap_to(self, pool: LocalPool, value: int) -> Call | None:
-        """Return the swap that moves a pool to a value, or None if the pool is already there."""
+        """Return the swap that moves a pool to a value, or None if the pool already has that value."""
         return self._swap(pool, pool.sqrt_price(value, self._ether() if pool is not self.pools.weth else ONE))
 
     def _step(self, pool: LocalPool, value: int, now: int) -> int:
@@ -255,8 +258,9 @@ class Walk:
 
 
 def make_history(node: LocalNode, pools: AgentPools, until: int | None, every: int) -> None:
-    """Mine a block of swaps every `every` seconds from the chain's last block up to `until`, or up to now. anvil's
-    clock continues from the last timestamp that it was given, so after a history up to now it shows the real time."""
+    """Mine a block of swaps every `every` seconds, from the chain's last block up to `until` or, if `until` is None, up
+    to now. anvil's clock continues from the last timestamp it was given, so after a history that ends now, the clock is
+    correct."""
     walk = Walk(trader(node), pools)
     node.ask("anvil_impersonateAccount", walk.who.address)
     begin = int(node.ask("eth_getBlockByNumber", "latest", False)["timestamp"], 16)

@@ -1,4 +1,4 @@
-"""Runs ape commands on a local stack as an operator would, with a separate data folder and a local key."""
+"""Runs ape commands on a local stack as an operator would, but with a separate data folder and a local key."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class Ape:
         self._env = env
 
     async def run(self, arguments: Sequence[str], env: Mapping[str, str] | None = None) -> str:
-        """Run an ape command and return its output, or raise StackError with the end of the output. `env` has
-        additional variables."""
+        """Run an ape command and return its output. Raise StackError, with the end of the output, if the command fails.
+        `env` contains additional variables."""
         with tempfile.TemporaryFile() as nothing, tempfile.TemporaryFile() as output:
             files = (nothing, output, output)
             command = await asyncio.to_thread(spawn, (*COMMAND, *arguments), {**self._env, **(env or {})}, files)
@@ -57,7 +57,7 @@ class Ape:
 
 @contextlib.contextmanager
 def ape(folder: Path, *, eager: bool = True) -> Iterator[Ape]:
-    """Provide ape with its data in `folder`. If `eager`, start to import ape in the background at once."""
+    """Provide ape with its data in `folder`. If `eager`, immediately start importing ape in the background."""
     # ape treats a project inside the temporary folder differently, so it gets a temporary folder inside the checkout.
     temporary = REPOSITORY / ".vpm" / "env" / "tmp"
     temporary.mkdir(parents=True, exist_ok=True)
@@ -69,7 +69,7 @@ def ape(folder: Path, *, eager: bool = True) -> Iterator[Ape]:
 
 @contextlib.asynccontextmanager
 async def ape_lock() -> AsyncIterator[None]:
-    """Hold ape's lock, because two ape processes in a checkout would write the same files."""
+    """Hold ape's lock, because two ape processes in one checkout would write the same files."""
     with (REPOSITORY / ".vpm" / "env" / "ape.lock").open("w") as handle:
         while True:
             try:

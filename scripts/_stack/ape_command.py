@@ -1,4 +1,4 @@
-"""ape's command line as a module that scripts/_local/forking.py can fork."""
+"""ape's command line as a module, so that scripts/_local/forking.py can fork it."""
 
 from ape._cli import cli
 from ape.utils.basemodel import ManagerAccessMixin

@@ -1,7 +1,7 @@
-"""Prepares a fresh local chain or fork for our contracts: funded wallets, first prices, and the contracts that live
-chains have before ours (tokens, feeds, stock tokens and the Safe contracts). Each is placed at its address on the live
-chain, so that EIP-712 domains and clients work unchanged. `anvil_setCode` suffices to place them, because they have no
-constructor and no immutables."""
+"""Prepares a fresh local chain or fork for our contracts. It funds wallets, sets first prices, and places the contracts
+that live chains already have (tokens, feeds, stock tokens and the Safe contracts). Each contract has the same address
+as on the live chain, so that EIP-712 domains and clients work unchanged. `anvil_setCode` is enough to place these
+contracts, because they have no constructor and no immutables."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ FIRST_PRICES = {"NVDA": 187_40000000, "TSLA": 402_15000000, "COIN": 268_90000000
 
 @dataclass(frozen=True)
 class LocalNode:
-    """A blocking client of a local node. Call its methods in a thread."""
+    """A blocking client for a local node. From async code, call its methods in a thread."""
 
     url: str
 
@@ -54,7 +54,7 @@ class LocalNode:
         return str(self.ask("eth_sendTransaction", {**transaction, "from": sender, "gas": hex(gas)}))
 
     def wait_for_receipt(self, transaction: str, what: str) -> dict[str, Any]:
-        """Return a transaction's receipt. Raise StackError if it is not mined in time or reverts."""
+        """Return a transaction's receipt. Raise StackError if the transaction reverts or is not mined in time."""
         deadline = time.monotonic() + MINED_WITHIN_SECONDS
         while (receipt := self.ask("eth_getTransactionReceipt", transaction)) is None:
             if time.monotonic() > deadline:
@@ -70,8 +70,8 @@ def place_base(node: LocalNode, usdc: str) -> None:
 
 
 def place_stock(node: LocalNode, usdg: str, feeds: Sequence[PriceFeed], now: int) -> None:
-    """Place tokens and feeds with their names, and two rounds each, so that there are readings from the first block
-    on."""
+    """Place the tokens and feeds with their names. Each feed gets two rounds, so that readings exist from the first
+    block on."""
     placed = [*safe_contracts(), PlacedContract(usdg, compiled_code("LocalUSDG"))]
     feed_code, stock_code = compiled_code("LocalFeed"), compiled_code("LocalStockToken")
     for one in feeds:
@@ -88,7 +88,7 @@ def place_stock(node: LocalNode, usdg: str, feeds: Sequence[PriceFeed], now: int
 
 
 def fund(node: LocalNode, token: str) -> None:
-    """Give ETH to the wallets that send transactions, and tokens to those that bet or seed."""
+    """Give ETH to the wallets that send transactions, and tokens to the wallets that bet or seed."""
     for one in wallets.GAS_HOLDERS:
         node.ask("anvil_setBalance", one.address, hex(ETH_EACH))
     for one in (*wallets.DEV, *wallets.BETTORS, wallets.DEMO, wallets.OPENER):
@@ -102,7 +102,7 @@ def place(node: LocalNode, placed: Sequence[PlacedContract]) -> None:
 
 
 def send_all(node: LocalNode, calls: Sequence[Call], sender: str = wallets.DEPLOYER.address) -> None:
-    """Send calls from an impersonated account and check that each succeeded."""
+    """Send calls from an impersonated account. Check that each one succeeded."""
     node.ask("anvil_setBalance", sender, hex(ETH_EACH))
     node.ask("anvil_impersonateAccount", sender)
     hashes = [node.send(sender, call.parameters()) for call in calls]
@@ -140,7 +140,7 @@ def safe_contracts() -> list[PlacedContract]:
 
 
 def usdc_contracts(token: str) -> list[PlacedContract]:
-    """Return USDC behind a proxy, with its name in storage, so that calls cost as much gas as on the real USDC."""
+    """Return USDC behind a proxy, with its name in storage, so that calls cost as much gas as with the real USDC."""
     name = b"USD Coin"
     stored = int.from_bytes(name.ljust(31, b"\0") + bytes([2 * len(name)]))  # a short string in one slot
     storage = {

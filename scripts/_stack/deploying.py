@@ -54,8 +54,8 @@ HISTORY_SWAP_SECONDS = 120  # between the trader's swaps in the history
 
 
 async def deploy_all(chains: Sequence[LocalChain], state: State, started: Ape) -> None:
-    """Deploy to the chains that lack the contracts, and write a summary for `vpm up`. A chain that was killed before
-    its state was saved has lost its contracts and gets them again."""
+    """Deploy to the chains that lack the contracts, and write a summary for `vpm up`. If a chain was killed before its
+    state was saved, it has lost its contracts, so they are deployed again."""
     await compile_all()
     missing = [chain for chain in chains if not _is_deployed(chain, state)]
     if missing:
@@ -65,8 +65,8 @@ async def deploy_all(chains: Sequence[LocalChain], state: State, started: Ape) -
 
 
 async def _deploy_chain(chain: LocalChain, state: State, started: Ape) -> None:
-    """Deploy the contracts to one chain and save it. Only one chain at a time can use ape; the other steps are
-    concurrent."""
+    """Deploy the contracts to one chain and save the chain. Only one chain at a time can use ape; all other steps run
+    concurrently."""
     file = state.deployment(chain.name)
     for old in (file, Journal(file).path):  # left by a start that was stopped during a deployment
         old.unlink(missing_ok=True)
@@ -78,14 +78,14 @@ async def _deploy_chain(chain: LocalChain, state: State, started: Ape) -> None:
 
 
 def _save(chain: LocalChain, state: State) -> None:
-    """Save a chain before its contracts are indexed. anvil itself saves only every half minute: if the stack were
-    killed earlier, the chain would lose its contracts while the database still had them."""
+    """Save a chain before its contracts are indexed. anvil itself only saves every 30 seconds. If the stack were killed
+    before that, the chain would lose its contracts, but the database would still have them."""
     dump = gzip.decompress(bytes_of(ask(chain.url, "anvil_dumpState", timeout_seconds=60)))
     write_atomically(state.chain(chain.name), dump)
 
 
 def _summary(chains: Sequence[LocalChain], state: State) -> dict[str, Any]:
-    """Return what `vpm up` shows and passes on: addresses by name, public wallets, and keys by setting."""
+    """Return what `vpm up` shows and passes on: addresses by name, public wallets, and keys by setting name."""
     return {
         "addresses": {each.name: _addresses(load_deployment(state.deployment(each.name))) for each in chains},
         "dev_wallets": [{"address": w.address, "private_key": w.private_key} for w in wallets.DEV],
@@ -132,8 +132,8 @@ def _is_deployed(chain: LocalChain, state: State) -> bool:
 
 
 def _is_allowed(chain: LocalChain, record: Deployment, source: AgentFeed) -> bool:
-    """Return whether a feed was ever allowed, which is the last step of a deployment. The lister keeps the numbers of a
-    dropped feed, so that the feed still counts as allowed."""
+    """Return whether a feed was ever allowed, which is the last step of a deployment. The lister keeps the
+    configuration of a dropped feed, so a dropped feed also counts."""
     lister = Contract(record.contract("AgentLister").address, abi("AgentLister"))
     call = lister.call("feed", source.address)
     answer = ask(chain.url, "eth_call", call.parameters(), "latest")
@@ -213,8 +213,8 @@ async def _deploy(chain: LocalChain, state: State, started: Ape) -> None:
 
 @contextmanager
 def _automining(node: LocalNode) -> Iterator[None]:
-    """Mine a block for each transaction in this context. Afterwards mine one a second again, unless the node automined
-    before."""
+    """Mine a block for each transaction in this context. Afterwards, mine one block a second again, unless the node was
+    already automining."""
     automined_before = node.ask("anvil_getAutomine")
     node.ask("evm_setAutomine", True)
     finished = Event()
@@ -270,7 +270,7 @@ def _base_options(observed: Sequence[str]) -> Sequence[str]:
 
 
 def _first_readings(node: LocalNode, deployment: Deployment) -> None:
-    """Post each published feed's first value, because the Safe can only allow a feed that has a value."""
+    """Post each published feed's first reading, because the Safe can only allow a feed that has a reading."""
     node.ask("evm_mine")  # a value observed at the time of the last block may be too old for the next one
     calls = []
     for source in deployment.published_feeds:

@@ -1,5 +1,5 @@
-"""The parts of a stack: two chains (anvil with interval mining and saved state, or forks of the live chains) and the
-daemons."""
+"""The parts of a stack: the daemons and two chains. The chains are either anvil with interval mining and saved state,
+or forks of the live chains."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def check_fork(name: str, url: str) -> None:
 
 
 def _check_origin(name: str, fork_url: str | None, state: State, *, fresh: bool) -> None:
-    """Refuse to use a forked chain's saved state for a local chain, or a local chain's state for a fork."""
+    """Refuse to start a local chain from a fork's saved state, or a fork from a local chain's saved state."""
     origin = "fork" if fork_url else "local"
     key = f"{name}_origin"
     remembered = state.remembered().get(key)
@@ -147,7 +147,7 @@ async def start_daemons(
 
 
 def module(name: str, package: str, *arguments: str, env: Mapping[str, str] | None = None) -> SpawnPlan:
-    """Return the plan that runs one of our packages. `env` is added to this process's environment."""
+    """Return the plan that runs one of our packages. The variables in `env` are added to this process's environment."""
     argv = (sys.executable, "-m", package, *arguments)
     return SpawnPlan(name, argv, env={**os.environ, **(env or {})}, cwd=str(REPOSITORY), stop_seconds=15)
 

@@ -1,4 +1,4 @@
-"""The options and the state folder of a local stack. Only one stack uses a folder at a time."""
+"""The options and the state folder of a local stack. Only one stack at a time can use a folder."""
 
 from __future__ import annotations
 
@@ -65,7 +65,8 @@ def check_port(port: int) -> None:
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Write a file atomically, readable by its owner only. Other programs poll for it, and a start may be killed."""
+    """Write a file that only its owner can read. The write is atomic, because other programs poll for the file and a
+    start may be killed."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(path.name + ".new")
     temporary.unlink(missing_ok=True)
@@ -107,7 +108,7 @@ class State:
         write_json(self._remembered, {**self.remembered(), **values})
 
     def port(self, of: str) -> int:
-        """Return the port that a part had before if that port is free, otherwise a new one."""
+        """Return the port that this part used before, if that port is free; otherwise return a new port."""
         remembered = self.remembered().get(f"{of}_port")
         port = free_port(int(remembered) if remembered else None)
         self.remember(**{f"{of}_port": str(port)})

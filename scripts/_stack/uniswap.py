@@ -1,6 +1,6 @@
 """Uniswap v3 on a local chain: the real factory, router and position manager, from their published npm artifacts. The
-licence of the protocol's core restricts deployment by others, so none of it is copied into this repository: the
-bytecode is read from `node_modules` and only runs on local chains and in tests."""
+licence of the core protocol restricts deployment by others, so none of it is copied into this repository. The bytecode
+is read from `node_modules` and only runs on local chains and in tests."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def pool_abi() -> Abi:
 
 @dataclass(frozen=True)
 class Actor:
-    """An account of a local node. It sends transactions and waits for them; the node signs."""
+    """An account on a local node that sends transactions and waits for them to be mined. The node signs them."""
 
     node: LocalNode
     address: str
@@ -109,7 +109,7 @@ class Exchange:
                 who.send(Contract(token, abi("LocalUSDC")).call("approve", spender, MAX_UINT256))
 
     def provide(self, who: Actor, key: PoolKey, lower: int, upper: int, amount0: int, amount1: int) -> dict[str, Any]:
-        """Open a position between two ticks, with at most these amounts of the tokens."""
+        """Open a position between two ticks, using at most these amounts of the tokens."""
         position = {
             **key._asdict(),
             "lower": lower,
@@ -128,7 +128,7 @@ class Exchange:
         self.provide(who, key, -edge, edge, amount0, amount1)
 
     def withdraw(self, who: Actor, position: int, liquidity: int) -> dict[str, Any]:
-        """Remove liquidity from a position. The tokens have to be collected separately."""
+        """Remove liquidity from a position. The tokens must be collected in a separate step."""
         return who.send(self._manager().call("decreaseLiquidity", (position, liquidity, 0, 0, _FOREVER)))
 
     def collect(self, who: Actor, position: int) -> dict[str, Any]:
@@ -139,8 +139,8 @@ class Exchange:
 
 
 def grow_cardinality(who: Actor, pool: str, cardinality: int) -> None:
-    """Set a pool's next cardinality without initialising the new slots, because anvil visits every written slot for
-    each block."""
+    """Set a pool's next cardinality without initialising the new slots, because for each block anvil visits every slot
+    ever written."""
     word = int(who.node.ask("eth_getStorageAt", pool, "0x0", "latest"), 16)
     wider = word & ~(0xFFFF << _NEXT_CARDINALITY_BIT) | cardinality << _NEXT_CARDINALITY_BIT
     who.node.ask("anvil_setStorageAt", pool, f"0x{0:064x}", f"0x{wider:064x}")

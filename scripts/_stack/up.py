@@ -1,5 +1,5 @@
-"""`./vpm up`: starts the parts in order, shows their addresses, and stops everything at the end. This process lives as
-long as the stack and stays small: work that needs large libraries is done in processes that end soon
+"""`./vpm up`: starts the parts in order, shows their addresses, and stops everything at the end. This process runs as
+long as the stack and stays small. Work that needs large libraries runs in short-lived processes
 (`scripts/_stack/__main__.py`)."""
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ from scripts._vpm.bootstrap import step
 
 
 async def run(options: Options, state: State) -> int:
-    """Run until Ctrl-C or SIGTERM. Return 0, 130 if it was still starting, or 1 if it cannot start or a part fails."""
+    """Run until Ctrl-C or SIGTERM. Return 0 if stopped after the start, 130 if stopped during the start, or 1 if the
+    stack cannot start or a part fails."""
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -85,7 +86,7 @@ def _check_options(options: Options) -> None:
 
 
 async def _start_database(state: State, supervisor: Supervisor) -> tuple[str, str]:
-    """Start a database if none is configured. Return its URL, and a note for the user, which may be empty."""
+    """Start a database if none is configured. Return the database's URL and a note for the user, possibly empty."""
     given = os.environ.get("DATABASE_URL")
     if given:
         return given, ""
@@ -136,7 +137,8 @@ async def _chains(options: Options, state: State, supervisor: Supervisor) -> dic
 
 
 def _ready_files(options: Options, state: State) -> list[Path]:
-    """Return the ready files to write: the one in the state folder, where other commands find it, and the user's."""
+    """Return the paths of the ready files to write: one in the state folder, where other commands find it, and the one
+    the user asked for."""
     return [state.ready, *([options.ready_file] if options.ready_file else [])]
 
 

@@ -1,6 +1,7 @@
-"""The wallets of a local stack. Each key is the hash of its role's name, so every stack has the same wallets and an
-address shows its role. The keys are public: never fund them on a live network. The well-known anvil keys are not used:
-on live chains and their forks, those accounts have delegated code and no longer behave like plain wallets."""
+"""The wallets of a local stack. Each key is the hash of its role's name, so every stack has the same wallets, and an
+address reveals its role. The keys are public: never fund them on a live network. The well-known anvil keys are not
+used, because on live chains and their forks, those accounts have delegated code and no longer behave like plain
+wallets."""
 
 from __future__ import annotations
 

@@ -53,7 +53,7 @@ SECTIONS: dict[str, LiteralString] = {
 
 
 def read(url: str | None) -> Facts:
-    """Read all sections in one transaction. Raise VpmError if the database cannot be read."""
+    """Read all sections in one database transaction. Raise VpmError if the database cannot be read."""
     if not url:
         raise VpmError("DATABASE_URL is not set.")
     try:
@@ -72,7 +72,8 @@ def read(url: str | None) -> Facts:
 
 
 def concerns(facts: Facts) -> Iterator[str]:
-    """Yield a sentence for each problem that needs a person. The alert rules wait longer before reporting one."""
+    """Yield a sentence for each problem that needs a person's attention. The alert rules wait longer before they report
+    a problem."""
     for name in DAEMONS:
         alive = [row for row in facts["daemons"] if row["daemon"] == name and row["silent_seconds"] < 30]
         if not alive:

@@ -1,6 +1,6 @@
-"""The container's HEALTHCHECK: exits with 0 if its daemon is ready, else prints the reason and exits with 1. A daemon
-writes the address of its /ready endpoint to the file that `VPM_READY_FILE` names. Do not use the probe in a container
-without a daemon, such as one that runs a migration."""
+"""The container's HEALTHCHECK. It exits with 0 if the container's daemon is ready; otherwise it prints the reason and
+exits with 1. A daemon writes the address of its /ready endpoint to the file that `VPM_READY_FILE` names. Do not use
+this check in a container without a daemon, such as one that runs a migration."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""`vpm reindex CHAIN`: deletes one chain's index, so that the indexer reads the chain again. Use it for a chain that
-replaced final blocks, which an indexer never reverts. The command only deletes the index; the tournament, webhooks,
-events and the outbox stay. It refuses to run while an indexer follows the chain."""
+"""`vpm reindex CHAIN`: deletes one chain's index, so that the indexer reads the chain again. Use it if a chain has
+replaced final blocks, because the indexer never reverts those. The command only deletes the index; the tournament,
+webhooks, events and the outbox stay. It refuses to run while an indexer is following the chain."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class IndexerRunning(VpmError):
 
 
 def delete_index(url: str, chain: str, chain_id: int) -> dict[str, int]:
-    """Delete a chain's rows in one transaction. Return how many were deleted, by table."""
+    """Delete a chain's rows in one transaction. Return the number of deleted rows by table."""
     removed: dict[str, int] = {}
     try:
         opened = psycopg.connect(conninfo(url), connect_timeout=5)

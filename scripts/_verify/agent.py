@@ -1,5 +1,5 @@
-"""Checks an agent market and its trades against the contracts' logs: computes its terms, shares and result again, and
-looks up each stake's payment in the token's logs."""
+"""Checks an agent market and its trades against the contracts' logs. It recomputes the market's terms, shares and
+result, and finds each stake's payment in the token's logs."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class AgentMarket:
         return tuple(each.key for each in outcomes_of(self.terms.kind, self.spec.bounds))
 
     def owed(self, stake: ev.Staked | ev.RefundBooked) -> tuple[int, bool]:
-        """Return the amount owed to a stake now, and whether it is a refund."""
+        """Return the amount that is currently owed to a stake, and whether the amount is a refund."""
         if isinstance(stake, ev.RefundBooked):
             return stake.amount, True
         if self.closed is None:
@@ -117,7 +117,7 @@ def specification(listed: ev.MarketListed) -> Specification:
 
 
 async def check_listing(chain: PinnedChain, market: AgentMarket, findings: Findings) -> None:
-    """Check the listing against the Safe's bounds at that time, and the market's times against the listing."""
+    """Check the listing against the Safe's bounds at the time, and the market's times against the listing."""
     listing, spec, given = market.listing, market.spec, market.lister_terms
     lister = chain.contract("AgentLister").address
     findings.check(
@@ -175,7 +175,6 @@ async def _check_stored_terms(chain: PinnedChain, market: AgentMarket, findings:
 
 
 async def _before(chain: PinnedChain, moment: DecodedLog, topics: list[str], event: str) -> DecodedLog | None:
-    """Return the lister's latest `event` log before the log `moment`."""
     logs = await chain.logs("AgentLister", topics, event)
     return next((one for one in reversed(logs) if one.place < moment.place), None)
 
@@ -193,7 +192,8 @@ async def check_book(chain: PinnedChain, market: AgentMarket, findings: Findings
 
 
 async def check_result(chain: PinnedChain, market: AgentMarket, findings: Findings) -> None:
-    """Check the readings in effect and their outcome, and that the contracts closed the market with this outcome."""
+    """Check the readings in effect and the outcome they imply, and check that the contracts closed the market with this
+    outcome."""
     if market.closed is None:
         return
     if market.decided is None:
@@ -222,7 +222,7 @@ async def check_result(chain: PinnedChain, market: AgentMarket, findings: Findin
 async def _check_early_reading(
     chain: PinnedChain, market: AgentMarket, decided: ev.MarketDecided, closed_at: int, findings: Findings
 ) -> bool:
-    """Check the reading that settled the market early. Return False if there was none."""
+    """Check the reading that settled the market early. Return False if there was no such reading."""
     terms, feed, end = market.terms, checksum(market.spec.feed), decided.end
     pools = await pool_feed_at(chain, feed)
     if pools is None or decided.is_void or not is_crossing(terms, Reading(end.answer, end.updated_at), closed_at):
@@ -286,8 +286,8 @@ async def _check_final_reading(
 
 
 async def _in_effect(chain: PinnedChain, market: AgentMarket, pools: PoolFeedFacts | None, moment: int) -> RoundReading:
-    """Return the reading that counts at a moment. A pool feed still returns the reading that it returned when the
-    market was decided."""
+    """Return the reading in effect at a moment. A pool feed still returns the same reading as when the market was
+    decided."""
     feed = chain.feed(checksum(market.spec.feed))
     try:
         return await feed.deciding_reading(moment, market.terms.max_age, of_pools=pools is not None)
@@ -302,7 +302,7 @@ def _outcome_name(market: AgentMarket, verdict: Verdict) -> str:
 
 
 def check_words(market: AgentMarket, stated: dict[str, Any], findings: Findings) -> None:
-    """Check each text about the market in the document, word for word, against the text rendered from its
+    """Check that each text about the market in the document equals, word for word, the text rendered from the market's
     specification."""
     source = f"AgentLister.MarketListed in {market.listing.tx}, in the words of core.agent.document"
     findings, texts = findings.about("the market's", source), market.document.texts
@@ -331,7 +331,7 @@ STAKES = ("Staked", "RefundBooked")
 
 
 async def find_stake(chain: PinnedChain, trade_id: str, tx: Any = None) -> DecodedLog:
-    """Return the log of the trade with this id, which is the hash of its bet. Passing `tx` saves requests."""
+    """Return the log of the trade with this id, which is the hash of the trade's bet. Passing `tx` saves requests."""
     sought = bytes_of(trade_id)
     logs = await chain.logs_in(tx, "SettlementWallet", *STAKES)
     if not any(one.event.bet_hash == sought for one in logs):
@@ -344,7 +344,7 @@ async def find_stake(chain: PinnedChain, trade_id: str, tx: Any = None) -> Decod
 
 
 async def check_stake(chain: PinnedChain, market: AgentMarket, stake: DecodedLog, findings: Findings) -> None:
-    """Check that one transfer paid for a stake and for nothing else, and check the payout."""
+    """Check that one transfer paid for a stake and for nothing else, and check the stake's payout."""
     event, owner = stake.event, checksum(stake.event.wallet)
     view, call = await chain.view("SettlementWallet", "stake", event.stake_id)
     ours = (owner.lower(), event.amount, hex_of(event.market_id))
@@ -365,8 +365,8 @@ async def check_stake(chain: PinnedChain, market: AgentMarket, stake: DecodedLog
 
 
 async def _check_payment(chain: PinnedChain, stake: DecodedLog, findings: Findings) -> None:
-    """Check that the token logged AuthorizationUsed and, in the next log, the Transfer, and that nothing else was
-    booked for these two logs."""
+    """Check that the token logged an AuthorizationUsed and, right after it, a Transfer. Check also that these two logs
+    paid for nothing else."""
     event, wallet, owner = stake.event, chain.contract("SettlementWallet").address, checksum(stake.event.wallet)
     nonce = hex_of(event.nonce)
     right, detail = False, "no such pair of logs precedes the stake"
@@ -385,8 +385,8 @@ async def _check_payment(chain: PinnedChain, stake: DecodedLog, findings: Findin
 
 
 async def _find_payment(chain: PinnedChain, stake: DecodedLog) -> tuple[DecodedLog, DecodedLog] | None:
-    """Return the AuthorizationUsed log and the Transfer log right after it, from the stake's transaction or an earlier
-    one."""
+    """Return the payment's AuthorizationUsed log and the Transfer log right after it. They are in the stake's
+    transaction or an earlier one."""
     event = stake.event
     own = await _find_payment_in(chain, stake.tx, event)
     if own is not None:

@@ -1,4 +1,4 @@
-"""Signatures of the attestation key on offers and receipts, in the EIP-712 form of the x402 extension."""
+"""Checks the attestation key's signatures on offers and receipts, in the EIP-712 form of the x402 extension."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def check_receipt(chain: PinnedChain, extensions: Any, trade_id: str, stake: Dec
 
 
 async def check_challenge(chain: PinnedChain, body: dict[str, Any], findings: Findings) -> None:
-    """Check a 402 response: its payee, its token, and that the attestation key signed the same terms."""
+    """Check the payee and the token of a 402 response, and check that the attestation key signed the same terms."""
     wallet, token = chain.contract("SettlementWallet").address, chain.token.address
     for accept in body.get("accepts") or []:
         findings.address("the challenge pays the settlement wallet", accept.get("payTo"), wallet, "the deployment file")
@@ -61,8 +61,8 @@ def _info(extensions: Any) -> dict[str, Any] | None:
 def _signed(
     chain: PinnedChain, info: dict[str, Any], statement: Any, primary: str, findings: Findings
 ) -> dict[str, Any] | None:
-    """Return the statement's payload, or None if it cannot be read. Check that the attester signed it or, if no
-    attester is known, the signer that the document names."""
+    """Return the statement's payload, or None if it cannot be read. Check that the attester signed the statement. If no
+    attester is known, check the signature against the signer that the document names."""
     what = f"the {primary.lower()}'s signature"
     if not isinstance(statement, dict) or not isinstance(statement.get("payload"), dict):
         findings.check(what, False, "extensions.offer-receipt", "there is no payload")

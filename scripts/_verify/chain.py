@@ -1,4 +1,5 @@
-"""Reads one chain at one block, with addresses from the deployment file and logs in ranges that the node accepts."""
+"""Reads one chain at one block. Addresses come from the deployment file; logs are read in block ranges that the node
+accepts."""
 
 from __future__ import annotations
 
@@ -59,7 +60,7 @@ class PinnedChain:
 
     @classmethod
     async def connect(cls, rpc: ChainProvider, deployments: Path, block: int | None) -> PinnedChain:
-        """Return the node's chain, pinned at a block. Raise NotCheckable if no deployment file describes it."""
+        """Return the node's chain, pinned at a block. Raise NotCheckable if no deployment file describes the chain."""
         client = ChainClient(rpc)
         chain_id = await client.eth.chain_id
         by_chain_id = deployments_in(deployments)
@@ -104,19 +105,20 @@ class PinnedChain:
         return self._headers[block]
 
     async def receipt(self, tx: Any) -> Receipt | None:
-        """Return a transaction's receipt, or None if `tx` is no hash or is not mined at the pinned block."""
+        """Return a transaction's receipt. Return None if `tx` is not a hash or is not mined at the pinned block."""
         if not is_hash(tx):
             return None
         receipt = await self.client.receipt(tx)
         return receipt if receipt is not None and receipt.block_number <= self.head.number else None
 
     async def view(self, name: str, function: str, *arguments: Any) -> tuple[Any, str]:
-        """Call a view at the pinned block. Return its result, and the call as text."""
+        """Call a view function at the pinned block. Return its result, and the call as text."""
         written = ", ".join(hex_of(each) if isinstance(each, bytes) else str(each) for each in arguments)
         return await self.read(self.contract(name).call(function, *arguments)), f"{name}.{function}({written})"
 
     async def logs_in(self, tx: Any, name: str, *events: str) -> list[DecodedLog]:
-        """Return one contract's logs in a transaction; none if the transaction is not mined at the pinned block."""
+        """Return the logs that one contract emitted in a transaction. Return no logs if the transaction is not mined at
+        the pinned block."""
         receipt = await self.receipt(tx)
         return [] if receipt is None else decode_logs(receipt.logs, *self._source(name, events))
 
@@ -128,7 +130,7 @@ class PinnedChain:
         return await self.logs_of(*self._source(name, events), topics)
 
     async def logs_of(self, address: str, layouts: Mapping[bytes, Layout], topics: Topics = ()) -> list[DecodedLog]:
-        """Return a contract's decoded logs in chain order, from our deployment to the pinned block."""
+        """Return a contract's decoded logs in chain order, from our deployment's first block to the pinned block."""
         filters: list[str | Sequence[str] | None] = [[hex_of(topic) for topic in layouts], *topics]
         logs = await self.range(address, filters, self.deployment.start_block, self.head.number)
         return decode_logs(logs, address, layouts)
@@ -138,7 +140,7 @@ class PinnedChain:
         return contract.address, {t: each for t, each in EVENTS[name].items() if not events or each.name in events}
 
     async def range(self, address: str, topics: list[Any], first: int, last: int) -> list[Log]:
-        """Return a contract's logs between two blocks, in ranges that the node accepts."""
+        """Return a contract's logs between two blocks. They are requested in block ranges that the node accepts."""
         try:
             return await self.client.logs(first, last, [address], topics)
         except RpcError as error:

@@ -1,4 +1,4 @@
-"""The checked claims. Each has a verdict and names the call that proves the verdict."""
+"""The claims that were checked. Each has a verdict and names the call that proves the verdict."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class ClaimVerdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A checked statement. `shown_by` is the call, log or arithmetic that gives the actual value."""
+    """A statement that was checked. `shown_by` is the call, log or arithmetic that gives the actual value."""
 
     what: str
     verdict: ClaimVerdict
@@ -33,8 +33,8 @@ class NotCheckable(VpmError):
 
 @dataclass
 class Findings:
-    """The claims in the order of their checks. Stated values may have any type. `of` begins each sentence, and `source`
-    is the default of `shown_by`."""
+    """The claims, in the order in which they were checked. A stated value can have any type. Each claim's sentence
+    begins with `of`, and `source` is the default of `shown_by`."""
 
     claims: list[Claim] = field(default_factory=list)
     of: str = ""
@@ -51,7 +51,7 @@ class Findings:
         self._add(what, ClaimVerdict.UNKNOWN, shown_by, why)
 
     def same(self, what: str, stated: Any, actual: Any, shown_by: str = "") -> bool:
-        """Compare a stated value with the actual one. A boolean never equals a number."""
+        """Compare a stated value with the actual value. A boolean never equals a number."""
         equal = stated == actual and isinstance(stated, bool) == isinstance(actual, bool)
         return self.check(what, equal, shown_by, _comparison(stated, actual, equal))
 
@@ -60,18 +60,18 @@ class Findings:
         return self.check(what, equal, shown_by, _comparison(stated, actual, equal))
 
     def integer(self, what: str, stated: Any, actual: int | None, shown_by: str = "") -> bool:
-        """Compare a stated number with the actual one. Documents about stock markets may state it as text."""
+        """Compare a stated number with the actual number. Documents about stock markets may state a number as text."""
         equal = actual is not None and integer_or_none(stated) == actual
         return self.check(what, equal, shown_by, _comparison(stated, actual, equal))
 
     def at_most(self, what: str, stated: Any, actual: int, shown_by: str = "") -> bool:
-        """Check a number that only grows. An earlier document may state a lower number, but never a higher one."""
+        """Check a number that can only grow. An earlier document may state a lower number, but never a higher one."""
         given = integer_or_none(stated)
         fits = given is not None and 0 <= given <= actual
         return self.check(what, fits, shown_by, f"the document says {stated}; it is now {actual}")
 
     def money(self, what: str, stated: Any, actual: int, shown_by: str = "", *, decimals: int = 6) -> bool:
-        """Compare a JSON number of the agent surface with `actual`, an amount in the smallest unit."""
+        """Compare a JSON number from the agent surface with `actual`, an amount in the smallest unit."""
         equal = decimal_units(stated, decimals) == actual
         return self.check(what, equal, shown_by, _comparison(stated, decimal_text(actual, decimals), equal))
 
@@ -82,7 +82,7 @@ class Findings:
         compare: Callable[..., bool] = same,
         shown_by: str = "",
     ) -> None:
-        """Compare each field that the document has with the actual value. Absent fields are not claims."""
+        """Compare each field that the document contains with the actual value. A missing field makes no claim."""
         for name, value in actual.items():
             if name in stated:
                 compare(self, name, stated[name], value, shown_by)
@@ -122,7 +122,7 @@ class Findings:
 
 
 def integer_or_none(value: Any) -> int | None:
-    """Return an integer that is given as a number or as plain digits. Return None for anything else."""
+    """Return the integer if `value` is an integer or text of plain digits, else None."""
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     if isinstance(value, str) and len(value) <= 80 and value.removeprefix("-").isascii():

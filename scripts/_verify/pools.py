@@ -1,4 +1,4 @@
-"""Computes a pool feed's readings again from its pools' history, with the integer arithmetic of
+"""Recomputes a pool feed's readings from its pools' history, with the integer arithmetic of
 `contracts/feeds/PoolFeed.sol`. The history comes from each pool's own `observe`, not from the feed."""
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class PoolWindow:
 
     @property
     def ticks(self) -> int:
-        """Return the sum of the ticks over the window's seconds. The cumulative values may have wrapped around."""
+        """Return the sum of the ticks over all seconds of the window. The cumulative values may have wrapped around."""
         return wrapped(self.end_cumulative - self.start_cumulative, 56)
 
 
@@ -58,7 +58,7 @@ class PoolFeedFacts:
 
 async def pool_feed_at(chain: PinnedChain, address: str) -> PoolFeedFacts | None:
     """Return the pool feed at an address, or None if the deployment file has no pool feed there. The pools come from
-    the file, because a fake feed might name pools made by its author and report their values truthfully."""
+    the file, because a fake feed could name pools that its author made and report their values truthfully."""
     named = next((each for each in chain.deployment.pool_feeds if checksum(each.address) == checksum(address)), None)
     if named is None:
         return None
@@ -118,7 +118,7 @@ def _describe(quality: int, answer: int) -> str:
 
 
 def wrapped(value: int, bits: int) -> int:
-    """Wrap a value to a signed integer of this many bits, as unchecked arithmetic does."""
+    """Wrap a value to a signed integer with this many bits, as unchecked arithmetic does."""
     half = 1 << (bits - 1)
     return (value + half) % (2 * half) - half
 
@@ -158,9 +158,9 @@ def exp_wad(x: int) -> int:
 
 
 def market_cap(terms: PoolFeedTerms, ticks: Sequence[int]) -> int | None:
-    """Return the feed's answer for the sums of the sources' ticks over the window, or None if the answer is out of
+    """Return the feed's value, given the sum of each source's ticks over the window. Return None if the value is out of
     range. A tick is a log price rounded down, so half a tick is added for each source. The exponent is rounded towards
-    zero, the answer down."""
+    zero, and the value is rounded down."""
     half_ticks = 0
     for source, each in zip(terms.sources, ticks, strict=True):
         log_price = 2 * each + terms.window

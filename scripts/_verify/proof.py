@@ -1,4 +1,4 @@
-"""Checks the proof page against logs and views: contracts, the Safe, solvency, settled markets and totals."""
+"""Checks the proof page against logs and views: the contracts, the Safe, solvency, settled markets and totals."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _HOLDERS = {"stock": "VestedMarkets", "base": "SettlementWallet"}
 
 
 async def check_page(chain: PinnedChain, body: dict[str, Any], findings: Findings) -> None:
-    """Check the page's statements about this node's chain: on Base the agent markets' money, on the stock chain
-    everything else."""
+    """Check the page's statements about this node's chain. On Base, these are about the agent markets' money; on the
+    stock chain, they are about everything else."""
     for one in body.get("solvency") or []:
         stated = one.get("chain")
         if stated == chain.name:
@@ -78,7 +78,8 @@ async def _check_safe(chain: PinnedChain, stated: Any, findings: Findings) -> No
 
 
 async def _check_solvency(chain: PinnedChain, stated: dict[str, Any], findings: Findings) -> None:
-    """Check solvency at the pinned block and, if the node still has its state, at the document's block."""
+    """Check solvency at the pinned block and, if the node still has the state of the document's block, at that block
+    too."""
     name = _HOLDERS[chain.name]
     holder, token = chain.contract(name), chain.token
     findings.address(f"the solvency entry names {name}", stated.get("address"), holder.address, "the deployment file")
@@ -103,8 +104,8 @@ async def _check_solvency(chain: PinnedChain, stated: dict[str, Any], findings: 
 
 
 def _total(answer: Any) -> int:
-    """Return an amount as one number. The SettlementWallet returns its liabilities in three parts: open stakes, unpaid
-    amounts and fees."""
+    """Return an amount as a single number. The SettlementWallet returns its liabilities in three parts: open stakes,
+    unpaid amounts and fees. They are added up."""
     return sum(answer) if isinstance(answer, tuple) else int(answer)
 
 
@@ -136,7 +137,7 @@ class _Venue:
 
     @property
     def totals(self) -> dict[str, int]:
-        """Return the totals. They only grow, so an earlier page may state lower ones."""
+        """Return the totals. They can only grow, so an earlier page may state lower totals."""
         return {
             "seeded": self.seeded,
             "staked": self.offered - self.seeded,
@@ -187,7 +188,7 @@ def _check_row(market: StockMarket, row: dict[str, Any], venue: _Venue, findings
 
 
 def market_of(event: Any) -> int | None:
-    """Return the id of the market that a settler's event is about. A position's id contains its market's id."""
+    """Return the id of the market that a settler's event is about. A position's id includes its market's id."""
     if hasattr(event, "market_id"):
         return int(event.market_id)
     return int(event.position_id) >> 32 if hasattr(event, "position_id") else None

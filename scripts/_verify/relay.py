@@ -1,4 +1,4 @@
-"""Checks a response of POST /api/relay/enter: that the signed bet is on the chain, in the position that the response
+"""Checks a response of POST /api/relay/enter: the signed bet must be on the chain, in the position that the response
 names."""
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ async def check_relay(chain: PinnedChain, body: dict[str, Any], findings: Findin
 
 
 async def _signed(chain: PinnedChain, body: dict[str, Any], findings: Findings) -> dict[str, Any] | None:
-    """Return the bet in the escape kit's call data. Check that its nonce is the one in the response."""
+    """Return the bet in the escape kit's call data. Check that its nonce equals the nonce in the response."""
     kit = body.get("escapeKit")
     if not isinstance(kit, dict):
         return None

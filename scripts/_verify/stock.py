@@ -1,5 +1,4 @@
-"""Checks a stock market against its logs: computes its books from the logs, proves both rounds, and computes every
-payout again."""
+"""Checks a stock market against its logs: recomputes its books and payouts from the logs, and proves both rounds."""
 
 from __future__ import annotations
 
@@ -29,8 +28,8 @@ STATUS_BY_WINNER = {None: StockMarketStatus.OPEN, UP: StockMarketStatus.UP, DOWN
 
 @dataclass
 class StockMarket:
-    """A stock market, read from its logs up to block `at`. `now` is the block number and time that contracts saw in
-    that block."""
+    """A stock market, read from its logs up to block `at`. `now` contains the block number and time that contracts saw
+    in that block."""
 
     id: int
     at: int
@@ -58,7 +57,7 @@ class StockMarket:
 
     @property
     def outcome(self) -> str | None:
-        """Return the outcome as the API names it; None while the market is open."""
+        """Return the outcome as the API names it, or None while the market is open."""
         if self.settled is not None:
             return StockOutcome(self.settled.outcome).name
         if not self.folded.settled:
@@ -67,7 +66,7 @@ class StockMarket:
 
 
 async def read_market(chain: PinnedChain, market_id: int, at: int | None = None) -> StockMarket:
-    """Read a market's logs. Raise NotCheckable if there is no such market."""
+    """Read a market's logs. Raise NotCheckable if the market does not exist."""
     block = chain.head.number if at is None else min(at, chain.head.number)
     header = await chain.header(block)
     market = StockMarket(market_id, block, Moment(header.l1_block_number, header.timestamp))
@@ -92,7 +91,8 @@ async def read_market(chain: PinnedChain, market_id: int, at: int | None = None)
 
 
 def fold_into(market: StockMarket, logs: list[DecodedLog]) -> None:
-    """Apply one market's logs in chain order. The computed state stays as it was before the first contradicting log."""
+    """Apply one market's logs in chain order. If a log contradicts the computed state, that state is not changed any
+    further."""
     for one in logs:
         if isinstance(one.event, ev.Entered):
             market.entries[one.event.position_id] = one
@@ -137,7 +137,7 @@ async def check_books(chain: PinnedChain, market: StockMarket, findings: Finding
 
 
 async def check_settlement(chain: PinnedChain, market: StockMarket, findings: Findings) -> None:
-    """Check the rounds in effect at strike and close, and that the market was settled by their answers."""
+    """Check the rounds in effect at strike and close, and check that the market was settled by those rounds' prices."""
     registered, settled, folded = market.registered, market.settled, market.folded
     findings = findings.about(f"market {market.id}:", f"RoundResolver.Settled of market {market.id}")
     if not folded.settled:
@@ -214,7 +214,7 @@ async def _prove_round(feed: FeedReader, proposed: int, time: int, which: str, f
 
 
 async def check_detail(chain: PinnedChain, body: dict[str, Any], findings: Findings) -> None:
-    """Check a response of GET /api/markets/[id] at the block that it names."""
+    """Check a response of GET /api/markets/[id] at the block that the response names."""
     listed: dict[str, Any] = body["market"] if isinstance(body.get("market"), dict) else body
     market_id = integer_or_none(listed.get("id"))
     if market_id is None:
@@ -264,8 +264,8 @@ def _check_resolution(market: StockMarket, stated: Any, findings: Findings) -> N
 async def check_position_of(
     chain: PinnedChain, market: StockMarket, stated: dict[str, Any], findings: Findings, *, exact: bool
 ) -> None:
-    """Check a position. If `exact`, the document is for block `market.at`. Otherwise it is for an unknown earlier
-    block: final values must be equal, but values that only grow may be lower."""
+    """Check a position. If `exact`, the document describes block `market.at`. Otherwise it describes an unknown earlier
+    block: final values must be equal, but values that can only grow may be lower."""
     position_id = integer_or_none(stated.get("id"))
     if position_id not in market.entries:
         findings.check(f"position {stated.get('id')} exists", False, f"VestedMarkets.Entered of market {market.id}")
@@ -310,7 +310,7 @@ async def check_position_of(
 async def _check_delivery(
     chain: PinnedChain, market: StockMarket, position_id: int, stated: dict[str, Any], findings: Findings
 ) -> None:
-    """Check the Delivered events, and that the token was transferred in the same transactions."""
+    """Check the Delivered events, and check that the token was transferred in the same transactions."""
     findings = findings.about(f"position {position_id}", f"VestedMarkets.Delivered of {position_id}")
     sent = market.deliveries.get(position_id, [])
     findings.fields(stated, {"paidOut": sum(one.event.payout for one in sent)}, Findings.integer)
@@ -324,7 +324,7 @@ async def _check_delivery(
 
 
 async def check_positions(chain: PinnedChain, body: dict[str, Any], findings: Findings) -> None:
-    """Check a list of positions, reading each market once."""
+    """Check a list of positions. Each market is read only once."""
     markets: dict[int, StockMarket] = {}
     for stated in objects(body.get("positions", [body])):
         position_id = integer_or_none(stated.get("id"))

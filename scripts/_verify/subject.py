@@ -46,8 +46,9 @@ class Subject:
 
 
 def subject_of(word: str, service: str | None) -> Subject:
-    """Return the document or id that a command line argument names. A file is read if there is one with that path. A
-    URL is fetched, and so is a path that begins with /api/, from `service`. Anything else is an id."""
+    """Return the document or id that a command line argument names. If the argument is the path of a file, the file is
+    read. If it is a URL, the URL is fetched. If it begins with /api/, it is fetched from `service`. Anything else is an
+    id."""
     path = Path(word)
     if path.is_file():
         try:
@@ -92,7 +93,7 @@ def _recognize(body: Any, name: str) -> Subject:
 
 
 def kind_of(body: dict[str, Any]) -> SubjectKind | None:
-    """Return a document's kind, recognized by fields that only this kind has."""
+    """Return a document's kind. It is recognized by fields that only this kind of document has."""
     keys = body.keys()
     if "accepts" in keys and "x402Version" in keys:
         return SubjectKind.CHALLENGE

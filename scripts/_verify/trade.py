@@ -181,8 +181,8 @@ async def _check_time(chain: PinnedChain, stake: DecodedLog, stated: Any, findin
 
 
 async def _check_bet(chain: PinnedChain, stake: DecodedLog, findings: Findings) -> None:
-    """Check that the trade id is the bet's hash and that the payer's signature is bound to the bet. Both are read from
-    the call's data, so they are unknown if another contract made the call."""
+    """Check that the trade id is the hash of the bet, and that the payer's signature is bound to the bet. Bet and
+    signature are read from the call data, so they are unknown if another contract made the call."""
     what = "the trade id is the hash of the bet"
     transaction = await chain.client.transaction(stake.tx)
     wallet = chain.contract("SettlementWallet")
@@ -208,7 +208,7 @@ async def _check_bet(chain: PinnedChain, stake: DecodedLog, findings: Findings) 
 
 
 def _check_binding(authorization: Any, hashed: bytes, stake: DecodedLog, findings: Findings) -> None:
-    """Check that the payer signed this bet. Otherwise an account with the role RELAYER chose the bet."""
+    """Check that the payer signed this bet. If not, an account with the role RELAYER chose the bet."""
     nonce, shown = bytes(authorization["nonce"]), f"the authorization in the input of {stake.tx}"
     findings.same("the authorization is the one in the log", hex_of(nonce), hex_of(stake.event.nonce), shown)
     is_bound = "the payer's signature is bound to this bet"

@@ -1,7 +1,7 @@
 """Prepares the checkout and starts the command line in it.
 
-This runs on the machine's own Python with only the standard library, and must stay importable by any Python 3 so that
-it can report that 3.11 is needed. Everything it makes is in `.vpm/env` and `node_modules`:
+This module runs on the machine's own Python with only the standard library. Any Python 3 must be able to import it, so
+that it can report that 3.11 is needed. Everything it creates is in `.vpm/env` and `node_modules`:
 
     .vpm/env/venv        the Python environment, exactly requirements.lock
     .vpm/env/ape-venv    ape's environment, exactly locks/ape.txt: ape needs an older web3 than the product
@@ -9,7 +9,7 @@ it can report that 3.11 is needed. Everything it makes is in `.vpm/env` and `nod
     .vpm/env/solc        the Solidity compiler under the name that py-solc-x and ape expect
     node_modules         anvil, forge, cast, solc, the Solidity libraries and PostgreSQL, exactly package-lock.json
 
-Each step leaves a stamp with the hash of its inputs, so later starts skip what is up to date.
+Each step leaves a stamp with the hash of its inputs, so that later starts skip the steps that are up to date.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ NPM = ("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund")
 
 
 class SetupError(Exception):
-    """A set-up step failed; the message is for the user."""
+    """A set-up step failed. The message is for the user."""
 
 
 def launch(argv: list[str]) -> int:
-    """Set up the parts that are missing, then become the command line in the prepared environment."""
+    """Set up whatever is missing, then replace this process with the command line in the prepared environment."""
     from scripts._vpm import manual  # noqa: PLC0415
 
     exit_code = manual.show_help(argv)
@@ -69,7 +69,8 @@ def launch(argv: list[str]) -> int:
 
 
 def environment() -> dict[str, str]:
-    """Return the environment for our commands: our tools first on PATH, without stray Python settings."""
+    """Return the environment variables for our commands. Our tools come first on PATH, and stray Python settings are
+    removed."""
     # Without bytecode caches Python compiles hundreds of ape's modules at each start, which takes seconds.
     stray = ("PYTHONHOME", "VIRTUAL_ENV", "PYTHONDONTWRITEBYTECODE")
     env = {k: v for k, v in os.environ.items() if k not in stray}
@@ -107,8 +108,8 @@ def prepare(*, developing: bool = True) -> None:
 
 
 def _virtual_environment(venv: Path, stamp: _Stamp) -> None:
-    """Create an environment, unless there is already one for this Python version. It gets its own pip only if the
-    machine's pip cannot install into it, because unpacking pip takes longer than everything else."""
+    """Create an environment, unless there already is one for this Python version. The environment gets its own pip only
+    if the machine's pip cannot install into it, because unpacking pip takes longer than all other steps."""
     if (venv / "bin" / "python").exists() and stamp.same_python():
         return
     stamp.forget()
@@ -141,7 +142,7 @@ def python_environment(venv: Path, lock: Path, what: str) -> Path:
 
 
 def _python_environments() -> None:
-    """Install the product's packages and then ape's, most of which then come from uv's cache."""
+    """Install the product's packages, then ape's. By then, most of ape's packages are in uv's cache."""
     python_environment(VENV, LOCK, "Python packages")
     python_environment(APE_VENV, LOCKS / "ape.txt", "ape's Python packages")
 
@@ -150,9 +151,9 @@ _VENV_HINT = "On Debian and Ubuntu: apt install python3-venv."
 
 
 def _install_locked(python: str, lock: Path, what: str) -> None:
-    """Install exactly the packages of a lock into the environment of this Python. Dependencies are not resolved: the
-    lock is complete, and on Python 3.13 its numpy is newer than ape allows. The registry is only used for packages that
-    are not in uv's cache."""
+    """Install exactly the packages in a lock file into this Python's environment. Dependencies are not resolved,
+    because the lock is complete and, on Python 3.13, its numpy is newer than ape allows. The registry is only used for
+    packages that are not in uv's cache."""
     install = [str(VENV / "bin" / "uv"), "pip", "install", "-q", "--no-deps", "--require-hashes"]
     install += ["--python", python, "-r", str(lock)]
     if subprocess.run([*install, "--offline"], capture_output=True, check=False).returncode != 0:
@@ -160,20 +161,21 @@ def _install_locked(python: str, lock: Path, what: str) -> None:
 
 
 def _pip(python: str) -> list[str]:
-    """Return the command that runs pip for an environment: the environment's pip, or else the machine's."""
+    """Return the command that runs pip for an environment: the environment's own pip, or else the machine's."""
     own = (Path(python).parent / "pip").exists()
     return [python, "-m", "pip"] if own else [_system_python(), "-m", "pip", "--python", python]
 
 
 def _system_python() -> str:
-    """Return the machine's Python: the one that runs now or, if that belongs to our environment, the one that our
-    environment was made with. Our environment has no pip and may be about to be recreated."""
+    """Return the machine's Python. This is the Python running now, unless that belongs to our environment; then it is
+    the Python from which our environment was created. Our environment has no pip and may be about to be recreated."""
     in_ours = Path(sys.prefix) == VENV
     return str(getattr(sys, "_base_executable", sys.executable)) if in_ours else sys.executable
 
 
 def registry_settings(python: str) -> dict[str, str]:
-    """Return uv's settings for the mirror and certificates of pip's configuration, which uv does not read."""
+    """Return uv settings for the mirror and certificates that pip is configured with, because uv does not read pip's
+    configuration."""
     listed = subprocess.run([*_pip(python), "config", "list"], capture_output=True, text=True, check=False).stdout
     configured: dict[str, str] = {}
     for line in listed.splitlines():
@@ -245,7 +247,7 @@ def _solc() -> None:
 
 
 def _activation() -> None:
-    """Write `.vpm/env/activate`. It gives a shell the same tools: python, ape, forge, cast, anvil."""
+    """Write `.vpm/env/activate`, a script that gives a shell the same tools: python, ape, forge, cast and anvil."""
     names = ("SOLCX_BINARY_PATH", "APE_DATA_FOLDER", "PYTHONPATH")
     env = environment()
     lines = [f'export {name}="{env[name]}"' for name in names]
@@ -284,7 +286,8 @@ class _Stamp:
 
 @contextlib.contextmanager
 def step(what: str):  # type: ignore[no-untyped-def]
-    """Print a line when a step begins and another when it is done, because steps may run concurrently."""
+    """Print one line when a step begins and another when it is done. Each line names the step, because steps may run
+    concurrently."""
     start = time.monotonic()
     print(f"  · {what} ...", flush=True)
     yield
@@ -292,7 +295,7 @@ def step(what: str):  # type: ignore[no-untyped-def]
 
 
 def _in_parallel(*steps) -> None:  # type: ignore[no-untyped-def]
-    """Run each step in a thread. When all have ended, raise the first error."""
+    """Run each step in its own thread. When all have ended, raise the first error, if any."""
     with concurrent.futures.ThreadPoolExecutor(len(steps)) as pool:
         futures = [pool.submit(step) for step in steps]
     for each in futures:
@@ -341,7 +344,7 @@ def _link(link: Path, target: Path) -> None:
 
 
 def _use_supported_python(argv: list[str]) -> None:
-    """Switch to a supported Python on PATH if this one is too old or too new."""
+    """Restart with a supported Python from PATH if the current one is too old or too new."""
     if OLDEST_PYTHON <= sys.version_info[:2] <= NEWEST_PYTHON:
         return
     for minor in range(NEWEST_PYTHON[1], OLDEST_PYTHON[1] - 1, -1):

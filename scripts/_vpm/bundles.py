@@ -1,5 +1,5 @@
-"""Bundles the page scripts in api/web/bundles, with the packages that they import, into api/web/static. `python -m
-scripts._vpm.bundles` builds them with the pinned esbuild; a test fails if a committed bundle differs."""
+"""Bundles the page scripts in api/web/bundles, together with the packages they import, into api/web/static. `python -m
+scripts._vpm.bundles` builds them with the pinned esbuild. A test fails if a committed bundle differs."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SOURCES: Final = {
 
 
 def build(name: str) -> bytes:
-    """Build a bundle from the sources, with the licenses of its packages at the end."""
+    """Build a bundle from the sources, and append the licenses of its packages."""
     shape = ("--bundle", "--format=esm", "--minify", "--target=es2022", "--legal-comments=eof")
     return subprocess.run(
         [str(ESBUILD), str(SOURCES[name]), *shape], cwd=REPOSITORY, check=True, stdout=subprocess.PIPE

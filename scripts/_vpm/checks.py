@@ -1,9 +1,10 @@
-"""`./vpm test`: runs every check of the project and prints one summary. A stage that cannot run here fails only in CI
-(CI=true). docs/decisions/0017 explains ordinary and thorough runs, 0006 why a failed test runs again.
+"""`./vpm test`: runs every check of the project and prints one summary. If a stage cannot run on this machine, that is
+a failure only in CI (CI=true). docs/decisions/0017 explains ordinary and thorough runs; 0006 explains why a failed test
+runs again.
 
-Three queues run concurrently. The first is one run of pytest for the tests of all chosen stages, a file at a time for
-each process. The second has the browser tests. The third has all other programs, one after another at low priority,
-because tests depend on real time. The last two queues print the output of each part when that part ends.
+Three queues run concurrently. The first is one pytest run for the tests of all chosen stages; each worker process takes
+one file at a time. The second runs the browser tests. The third runs all other programs, one after another at low
+priority, because tests depend on real time. The last two queues print the output of each part when that part ends.
 """
 
 from __future__ import annotations
@@ -48,8 +49,8 @@ Output = IO[str] | None
 class Stage:
     """A stage of `vpm test`: a program to run, or folders of tests.
 
-    io_bound: the stage's tests mostly wait for real processes. alone: the stage's tests cannot share a process with
-    other tests, so they run separately.
+    io_bound: the stage's tests mostly wait for real processes.
+    alone: the stage's tests cannot share a process with other tests, so they run separately.
     """
 
     name: str
@@ -104,7 +105,8 @@ def main(argv: list[str]) -> int:
 
 
 def _run(chosen: Sequence[Stage], extra: Sequence[str]) -> list[StageResult]:
-    """Run tests, browser tests and other programs in three concurrent queues. The first prints to the screen."""
+    """Run tests, browser tests and other programs in three concurrent queues. Only the first queue prints directly to
+    the screen."""
     unavailable = [stage for stage in chosen if stage.folders and not _can_run(stage)]
     tests = [stage for stage in chosen if stage.folders and stage not in unavailable]
     together, alone = ([stage for stage in tests if stage.alone == is_alone] for is_alone in (False, True))
@@ -123,7 +125,8 @@ def _one_run(stages: Sequence[Stage], extra: Sequence[str]) -> Stage:
 
 
 def _line(stages: Sequence[Stage], *, on_screen: bool) -> list[StageResult]:
-    """Run stages one after another. Their output is shown at once if `on_screen`, else when each stage has ended."""
+    """Run stages one after another. If `on_screen`, show their output immediately; otherwise show each stage's output
+    when the stage has ended."""
     results = []
     for stage in stages:
         assert stage.run is not None
@@ -141,7 +144,7 @@ def _line(stages: Sequence[Stage], *, on_screen: bool) -> list[StageResult]:
 
 
 def _run_paths(paths: Sequence[Path], extra: Sequence[str]) -> int:
-    """Run only these paths, with forge for Solidity tests and pytest for the others. A folder may have both."""
+    """Run the tests in these paths only: Solidity tests with forge, others with pytest. A folder may contain both."""
     if why := next(filter(None, map(_problem_with, paths)), None):
         print(f"vpm test: {why}", file=sys.stderr)
         return 2
@@ -158,7 +161,7 @@ def _run_paths(paths: Sequence[Path], extra: Sequence[str]) -> int:
 
 
 def _problem_with(path: Path) -> str | None:
-    """Return why a path has no tests to run, or None if it has some. forge itself succeeds even if it finds no test."""
+    """Return why a path has no tests to run, or None if it has tests. forge succeeds even if it finds no tests."""
     name = str(path).partition("::")[0]
     place = REPOSITORY / name
     if not place.exists():
@@ -176,7 +179,7 @@ def _nice(output: Output, *argv: str | Path, env: dict[str, str] | None = None) 
 
 
 def _run_all(*calls: Callable[[], int]) -> int:
-    """Run all calls even if one fails, so that one run shows every failure."""
+    """Run all calls, even if one of them fails, so that one run shows every failure."""
     return max([abs(call()) for call in calls], default=0)
 
 
@@ -187,7 +190,7 @@ def _lint(output: Output) -> int:
 
 
 def _types(output: Output) -> int:
-    """Check the types of our code, and of each client library with its own settings."""
+    """Check the types in our code, and in each client library with the library's own settings."""
     python, typescript = (REPOSITORY / "api" / "clients" / name for name in ("python", "typescript"))
     # mypy's cache depends on the settings: with a shared cache each run would discard the other's.
     client_cache, src = ("--cache-dir", REPOSITORY / ".mypy_cache" / "client"), {"MYPYPATH": str(python / "src")}
@@ -234,8 +237,8 @@ def run_tests(stages: Sequence[Stage], extra: Sequence[str], output: Output) -> 
 
 
 def compile_tests(folders: Sequence[str]) -> None:
-    """Compile the Python modules that the tests import, once in a new checkout, so that not every worker compiles them.
-    Import errors are left to the test run."""
+    """In a new checkout, compile the Python modules that the tests import, so that each module is compiled once rather
+    than by every worker. Import errors are left for the test run to report."""
     collect = (sys.executable, "-m", "pytest", "--collect-only", "-q", *folders)
     run(collect, dict(os.environ), subprocess.DEVNULL)
 

@@ -60,8 +60,8 @@ def verify(argv: list[str]) -> int:
 def command(
     package: str, *words: str, is_local: Callable[[list[str]], bool] = lambda _argv: False
 ) -> Callable[[list[str]], int]:
-    """Return a command that runs another module. If `is_local`, the module uses the local stack unless a service is
-    named."""
+    """Return a command that runs another module. If `is_local` returns True for the command line, the module uses the
+    local stack, unless the environment names a different service."""
 
     def run(argv: list[str]) -> int:
         if is_local(argv):
@@ -76,8 +76,8 @@ def local_command(package: str, *words: str) -> Callable[[list[str]], int]:
 
 
 def _has_rpc_option(argv: list[str]) -> bool:
-    """Return whether the command line has --rpc, as `--rpc URL` or `--rpc=URL`. The programs accept no abbreviation of
-    --rpc."""
+    """Return whether the command line has the option --rpc, as `--rpc URL` or `--rpc=URL`. The programs do not accept
+    an abbreviated --rpc."""
     return any(word.partition("=")[0] == "--rpc" for word in argv)
 
 
@@ -89,8 +89,8 @@ def _use_local_stack() -> None:
 
 
 def local_stack(variables: Mapping[str, str], root: Path | None = None) -> dict[str, str] | None:
-    """Return the settings with which a command uses the running local stack, or None if no stack is ready or
-    `variables` name another service. The image has no stack."""
+    """Return the settings that make a command use the running local stack. Return None if no stack is ready or if
+    `variables` name a different service. There is never a stack in the image."""
     if not IS_CHECKOUT:
         return None
     from core.config import environment

@@ -23,16 +23,16 @@ PROFILE = {"FOUNDRY_PROFILE": "long" if os.environ.get("VPM_TEST_LONG") else "qu
 def forge(
     *arguments: str, output: int | IO[str] | None = subprocess.PIPE, **environment: str
 ) -> subprocess.CompletedProcess[str]:
-    """Run the pinned forge, with standard error joined to its output. Given an `output` file, forge runs at low
-    priority, because tests run at the same time."""
+    """Run the pinned forge, with standard error merged into standard output. If an `output` file is given, forge runs
+    at low priority, because tests run at the same time."""
     with_tests = output not in (None, subprocess.PIPE)
     program = [*(NICE if with_tests else ()), str(foundry_binary("forge")), *arguments]
     return run(program, {**os.environ, **PROFILE, **environment}, output)
 
 
 def run(argv: Sequence[str], env: dict[str, str], output: int | IO[str] | None) -> subprocess.CompletedProcess[str]:
-    """Run a program in the checkout; it ends with this process. If `output` is given, it gets both of the program's
-    output streams."""
+    """Run a program in the checkout. The program ends when this process ends. If `output` is given, both of the
+    program's output streams go there."""
     error = None if output is None else subprocess.STDOUT
     return subprocess.run(
         argv,
@@ -48,7 +48,7 @@ def run(argv: Sequence[str], env: dict[str, str], output: int | IO[str] | None) 
 
 @contextmanager
 def compiling() -> Iterator[None]:
-    """Hold the compiler's lock, so that a second process uses what the first has compiled."""
+    """Hold the compiler's lock, so that a second process reuses what the first has compiled."""
     BUILDS.mkdir(parents=True, exist_ok=True)
     with LOCK.open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -1,5 +1,5 @@
-"""`./vpm --help` and `./vpm COMMAND --help`, from manual.txt. This uses only the standard library, because help works
-before any set-up. The commands' own parsers have no help texts."""
+"""Prints `./vpm --help` and `./vpm COMMAND --help` from manual.txt. This module uses only the standard library, because
+help must work before any set-up. The commands' own parsers have no help texts."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ COMMANDS = dict(zip(_SECTIONS[::3], zip(_SECTIONS[1::3], _SECTIONS[2::3], strict
 
 
 def show_help(argv: list[str]) -> int | None:
-    """Print help if the command line asks for it or is not known, and return the exit code. Return None if the command
-    should run."""
+    """Print help if the command line asks for it or names no known command, and return the exit code. Return None if
+    the command should run."""
     asked, *options = argv or ["--help"]
     if asked in ("-h", "--help", "help"):
         asked, *options = *options[:1], "--help"
