@@ -1,4 +1,4 @@
-"""`python -m keeper` runs the daemon; `python -m keeper run-once JOB` runs one job and explains it."""
+"""`python -m keeper` runs the daemon; `python -m keeper run-once JOB` runs one job and prints its report."""
 
 from __future__ import annotations
 

@@ -19,8 +19,9 @@ from core.outbox import KEEPER, Intent, IntentConflict, IntentRequest, MinedOutc
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """The latest attempt for a subject. `number` counts its attempts from 1, `failures` the consecutive failures before
-    this attempt. `age_seconds` is by the database's clock, and negative if that clock was set back."""
+    """The latest attempt for a subject. `number` counts the subject's attempts from 1. `failures` is the number of
+    consecutive failures before this attempt. `age_seconds` is measured by the database's clock, and is negative if that
+    clock was set back."""
 
     subject: str
     number: int
@@ -30,13 +31,14 @@ class Attempt:
 
     @property
     def failures_in_a_row(self) -> int:
-        """Return the consecutive failures, including this attempt unless it succeeded on chain."""
+        """Return how many attempts in a row have failed, including this one. Return 0 if this attempt succeeded on
+        chain."""
         return 0 if self.intent.outcome is MinedOutcome.SUCCEEDED else self.failures + 1
 
 
 @dataclass(frozen=True, slots=True)
 class RetryWaits:
-    """The waits before another attempt: after a success that left more due, and after a failure. The wait after a
+    """The waits before another attempt: after a success that left work to do, and after a failure. The wait after a
     failure doubles with each further failure, up to `longest_seconds`."""
 
     after_success_seconds: float = 60.0
@@ -63,7 +65,7 @@ class TransactionRequest:
 
 def wait_reason(attempt: Attempt | None, indexed_block: int, retry: RetryWaits) -> str | None:
     """Return why no new attempt may be made yet, or None if one may be. If the last attempt succeeded in a block after
-    `indexed_block`, the data that the job read does not show that success yet."""
+    `indexed_block`, the job's data does not show that success yet."""
     if attempt is None:
         return None
     intent = attempt.intent

@@ -17,7 +17,7 @@ from keeper.run import Action, JobRun
 
 
 async def follow_markets(run: JobRun) -> None:
-    """Settle ended paper markets, also after the tournament; open new ones only while it runs."""
+    """Settle ended paper markets, even after the tournament. Open new ones only during the tournament."""
     finality_blocks = run.keeper.settings.chain("base").finality_blocks
     async with run.keeper.pool.connection() as connection:
         for slug, winner in await settling.due(connection, run.chain.chain_id, finality_blocks):
@@ -122,8 +122,8 @@ async def find_beacon(client: ChainClient, after: int, lowest: int, newest: int)
     """Return the number and hash of the first block at or after the time `after`, or None if there is none among the
     blocks above `lowest` and up to `newest`.
 
-    `lowest` was the head before `after`. On a shorter chain (a local one that was recreated) the search starts at the
-    first block.
+    `lowest` is a block that was the head before the time `after`. On a shorter chain (a local one that was recreated)
+    the search starts at the first block.
     """
     low = lowest if lowest < newest else -1
     high, step = newest, 1

@@ -50,7 +50,8 @@ CAPS_SECONDS = 1800.0  # reads every tick of each pool: thousands of node calls
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A job. `every` is its period in seconds, or a function that returns it. The period of a job on demand is None."""
+    """A job. `every` is its period in seconds, or a function that returns the period. The period is None for a job that
+    only runs on demand."""
 
     name: str
     purpose: str
@@ -134,7 +135,7 @@ class Runner:
         return min(period, job.local_period) if job.local_period is not None and is_local else period
 
     async def run(self, job: Job, *, dry_run: bool = False) -> RunReport:
-        """Run a job once. Errors are in the report; only cancellation is raised."""
+        """Run a job once. Errors go into the report; only cancellation is raised."""
         async with self._busy[job.name]:
             report = RunReport(job.name, datetime.now(UTC))
             unavailable_reason = self.unavailable_reason(job)

@@ -38,14 +38,15 @@ def record_success(job: str) -> None:
 
 
 def set_by_feed(what: Gauge, values: Mapping[str, float]) -> None:
-    """Set a gauge for each feed. Remove feeds without a value: the gauge would keep their last value forever."""
+    """Set a gauge for each feed. Feeds without a value are removed, because the gauge would keep their last value
+    forever."""
     what.clear()
     for feed, value in values.items():
         what.labels(feed).set(value)
 
 
 def clear_state() -> None:
-    """Clear the gauges after this keeper has lost the leadership: stale values would keep raising alarms."""
+    """Clear the gauges after this keeper has lost leadership: stale values would keep raising alarms."""
     of_feeds = (FEED_BEHIND, FEED_LOST, POOL_DEPTH, POOL_QUIET, FEED_CAP_SUPPORTED, FEED_ROOM)
     for each in (DUE, DUE_OLDEST, PERIOD, *of_feeds):
         each.clear()

@@ -23,8 +23,8 @@ PAYOUTS_AT_ONCE = 50
 
 @dataclass(frozen=True, slots=True)
 class Payout:
-    """A payment due to an owner, in token units. `id` is that of the position or stake, `failed` counts the token's
-    refusals, and `due_at` is chain time."""
+    """A payment due to an owner, in token units. `id` is the id of the position or stake, `failed` counts the token's
+    refusals, and `due_at` is in chain time."""
 
     subject: str
     id: int
@@ -37,7 +37,7 @@ class Payout:
 
 def retry_after_refusals(times: int) -> RetryWaits:
     """Return the waits after this many refusals by the token. A frozen owner usually stays frozen, but a paused token
-    resumes for everyone. So the wait starts at minutes and doubles up to an hour."""
+    resumes for everyone. So the wait starts at a few minutes and doubles up to an hour."""
     if times == 0:
         return RETRY
     grown = min(RETRY.after_success_seconds * 2.0 ** min(times, 16), MAX_REFUSED_SECONDS)
@@ -45,8 +45,8 @@ def retry_after_refusals(times: int) -> RetryWaits:
 
 
 def in_batches(due: Sequence[Payout]) -> list[tuple[Payout, ...]]:
-    """Group payouts by transaction. Payouts that were refused before have their own transactions, so that they never
-    delay the others."""
+    """Group payouts by transaction. Payouts that were refused before go into separate transactions, so that they never
+    delay other payouts."""
     groups = [each for each in due if not each.failed], [each for each in due if each.failed]
     return [
         tuple(group[start : start + PAYOUTS_AT_ONCE])
@@ -82,8 +82,8 @@ async def send(
 
 
 def measure(run: JobRun, what: str, due: Sequence[Payout]) -> None:
-    """Set the gauges of due payouts and, apart from these, of owners whom the token refuses to pay: money for a frozen
-    owner is not late."""
+    """Set the gauges of due payouts. Owners whom the token refuses to pay have separate gauges, because money for a
+    frozen owner is not late."""
     run.measure_due(what, (each.due_at for each in due if each.failed < REFUSED_TIMES))
     refused = {each.owner for each in due if each.failed >= REFUSED_TIMES}
     metrics.DUE.labels(run.report.job, "owners refused").set(len(refused))

@@ -48,7 +48,7 @@ INDEX_LAG_SECONDS = 60
 
 @dataclass(frozen=True)
 class KeeperChain:
-    """A chain as jobs use it. `single_nodes` has one client for each URL, if two or more are configured."""
+    """A chain as jobs use it. `single_nodes` has one client for each node URL if two or more are configured."""
 
     name: ChainName
     deployment: Deployment
@@ -64,7 +64,8 @@ class KeeperChain:
         return self.deployment.kind == "local"
 
     def contract(self, name: str, *others: str) -> Contract:
-        """Return a contract of the deployment file. `others` are contracts whose errors it may pass on."""
+        """Return a contract of the deployment file. `others` are the names of contracts whose errors this contract may
+        pass on."""
         return Contract(self.deployment.contract(name).address, abi(name), *(abi(each) for each in others))
 
     def at(self, address: str, interface: str) -> Contract:
@@ -216,14 +217,14 @@ class JobRun:
 
     @property
     def final_block(self) -> int:
-        """Return the newest final block of the index, or a negative number before there is one."""
+        """Return the newest final block of the index, or a negative number if there is none yet."""
         if self.index is None:
             return -1
         depth = self.keeper.settings.chain(self.chain.name).finality_blocks
         return final_block(self.index.number, self.index.finalized, depth)
 
     def index_problem(self) -> str | None:
-        """Return why no market may be listed on this index, or None if one may be."""
+        """Return why the state of the index does not allow listings, or None if it does."""
         return "nothing of this chain is indexed yet" if self.index is None else self.index.trails(self.now)
 
     def default(self, setting: T | None, *, local: T, live: T) -> T:
@@ -281,13 +282,13 @@ class JobRun:
         return action
 
     async def is_confirmed(self, subject: str, what: str) -> bool:
-        """Return whether all reads have had this result for at least APART_SECONDS, and record this read. Money is only
-        refunded if two reads agree."""
+        """Record this read's result. Return whether all reads have had the same result for at least APART_SECONDS.
+        Money is refunded only if two reads agree."""
         return self.now - await self.claimed_since(subject, what) >= APART_SECONDS
 
     async def claimed_since(self, subject: str, what: str) -> int:
-        """Return the chain time since which all reads, by any keeper, have had this result. Record this read, except in
-        a dry run."""
+        """Record this read's result, except in a dry run. Return the chain time since which all reads, by any keeper,
+        have had the same result."""
         async with self.keeper.pool.connection() as connection:
             if not self.dry_run:
                 await connection.execute(_RECORD_CLAIM, (self.chain.chain_id, subject, what, self.now))
@@ -295,7 +296,8 @@ class JobRun:
         return self.now if since is None else since
 
     def measure_due(self, what: str, due_at: Iterable[int], units: int | None = None) -> None:
-        """Set the gauges of due work: its amount (`units`, or else the count) and the age of the oldest item.
+        """Set the gauges of due work: its amount and the age of the oldest item. The amount is `units`, or the number
+        of items if `units` is None.
 
         Ages are in chain time, so every leader reports the same age. They are measured at the indexed block: during a
         backfill, work that was done in time is not late.
@@ -306,8 +308,8 @@ class JobRun:
         metrics.DUE_OLDEST.labels(self.report.job, what).set(max(ages, default=0))
 
     async def lanes_problem(self, group: str) -> str | None:
-        """Return why transactions of this group would only pile up, or None if they would not. A lane that is merely
-        down is no such reason."""
+        """Return why transactions of this group would only pile up, or None if a relayer has a key for them. A lane
+        that is merely down is not a reason."""
         if not await self.lanes(group):
             return f"no relayer has a key for the lane group {group} on this chain"
         return None
@@ -328,8 +330,8 @@ class JobRun:
     async def read_all(
         self, calls: Sequence[Call], accepted_errors: Collection[RpcErrorKind] = (RpcErrorKind.REVERTED,)
     ) -> list[object | RpcError]:
-        """Read views at this run's head. A view's value may be an error whose kind is in `accepted_errors`; any other
-        error, such as a node failure, is raised."""
+        """Read views at this run's head. If a view fails with an error whose kind is in `accepted_errors`, return the
+        error as the view's value. Raise any other error, such as a node failure."""
         answers = await self.chain.client.read_many(calls, self.head)
         for answer in answers:
             if isinstance(answer, RpcError) and answer.kind not in accepted_errors:

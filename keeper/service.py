@@ -150,8 +150,8 @@ class KeeperService:
             self._runs.discard(task)
 
     async def _serve_requests(self) -> None:
-        """Run requested jobs one by one until cancelled. Requests are also polled for, because nothing announces a job
-        whose keeper died while running it."""
+        """Run requested jobs one by one until cancelled. Also poll for requests: if a keeper dies while running a job,
+        nothing announces that job again."""
         requests = Subscription()
         async with IntentWatch(self._url, self._keeper.pool) as watch, requests.listening(self._url, KEEPER_JOB):
             while True:
@@ -183,7 +183,7 @@ class KeeperService:
                 await asyncio.sleep(DATABASE_RETRY_SECONDS)
 
     async def health(self) -> tuple[bool, str]:
-        """Return whether this keeper stands by, or leads with every job on time."""
+        """Return whether this keeper is on standby, or is the leader and has every job on time."""
         if not self.leadership.is_leader:
             return True, "standing by"
         now = time.monotonic()
@@ -196,8 +196,8 @@ class KeeperService:
 
 
 async def _watch_the_clock(scheduler: AsyncIOScheduler) -> None:
-    """Run every job soon after the machine's clock was set. Jobs are scheduled by wall time: after the clock was set
-    back, none would run until it has caught up."""
+    """Run every job soon after the machine's clock is set. Jobs are scheduled by wall time. Without this, no job would
+    run after the clock was set back, until the clock caught up."""
     ahead = time.time() - time.monotonic()
     while True:
         await asyncio.sleep(CLOCK_CHECK_SECONDS)

@@ -37,8 +37,9 @@ class NodeQuorum:
     silent: tuple[str, ...] = ()
 
     def reason_to_wait(self, *, waited_long: bool) -> str | None:
-        """Return why it is not confirmed yet that the reading is missing, as the end of a sentence, or None if it is
-        confirmed. If no node confirms it, wait for the silent nodes until anyone may void the market."""
+        """Return why the missing reading is not confirmed yet, as the end of a sentence. Return None if it is
+        confirmed. If no node confirms that the reading is missing, wait for the silent nodes until anyone may void the
+        market."""
         if self.contradicting:
             return f", but not according to {_names(self.contradicting)}"
         if self.silent and not self.agreeing and not waited_long:
@@ -93,8 +94,8 @@ def wait_before_void(
 ) -> Wait | None:
     """Return why a market may not be voided yet for a missing reading, or None if it may be.
 
-    `why` describes what is missing, and `settles_at` is when the market could have been settled. `agreed`: whether two
-    reads some time apart agree. `waited_long`: whether anyone may void the market by now.
+    `why` describes what is missing, and `settles_at` is when the market could have been settled. `agreed` says whether
+    two reads some time apart agree. `waited_long` says whether anyone may void the market by now.
     """
     left = settles_at + STALE_PATIENCE_SECONDS - now
     if left > 0:

@@ -74,7 +74,7 @@ def units(number: Decimal | int | str, multiply: Decimal = Decimal(1)) -> int:
 
 
 def dollars(value: int) -> str:
-    """Format a value such as `81,234,567.89`, rounded down to cents."""
+    """Format a value with 8 decimals as an amount with thousands separators and two decimals, rounded down to cents."""
     return f"{value // ONE:,}.{value % ONE * 100 // ONE:02d}"
 
 
@@ -84,7 +84,7 @@ BPS = 10_000
 @dataclass(frozen=True, slots=True)
 class Bounds:
     """The limits of a feed's values, with 8 decimals. `max_move_bps` is the largest change since the last round, unless
-    two sources agree; `agree_within_bps` is how far two sources may differ, relative to the lower."""
+    two sources agree. `agree_within_bps` is how far two sources may differ, relative to the lower value."""
 
     lowest: int = 1
     highest: int = 10**15 * 10**8
@@ -267,7 +267,8 @@ MILLISECONDS_FROM = 10**11
 
 
 async def http_sample(http: aiohttp.ClientSession, source: HttpSource, now: int) -> Sample:
-    """Return the number in the document as a sample. Its time is the document's if there is one, otherwise `now`."""
+    """Return the number in the document as a sample. The sample's time is the document's if there is one, otherwise
+    `now`."""
     document = await _document(http, source)
     number = _number(document, source.value, source.name)
     observed_at = now
@@ -355,7 +356,8 @@ def first_value(key: str) -> int:
 
 
 def simulated_step(last: LatestRound, home: int, seed: str, key: str, now: int) -> int:
-    """Return the value at `now` with the feed's 8 decimals. The value is at least 1, and every division rounds down."""
+    """Return the simulated value at `now`, with the feed's 8 decimals. The value is at least 1, and every division
+    rounds down."""
     seconds = min(max(now - last.updated_at, 1), MAX_STEP_SECONDS)
     # Standard deviation grows with the square root of time; isqrt of seconds * 1e6 keeps three decimals.
     scale = VOLATILITY_PPM_PER_MINUTE * math.isqrt(seconds * 1_000_000 // 60) // 1000

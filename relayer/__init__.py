@@ -4,7 +4,7 @@ Only the relayer holds keys that move money. One key on one chain is a lane, hel
 
     service              the daemon
     leases               which process holds which lane
-    lane                 one lane, from taking its lease until it is lost
+    lane                 one lane, from taking its lease until the lease is lost
     queued               read queued intents; check whether their calls would revert
     assignment           give each intent a nonce
     signing, kms         sign the transaction, with a key in memory or in a key service

@@ -33,8 +33,8 @@ BALANCE_SECONDS = 120.0
 
 
 class Assigner:
-    """The first half of a lane. The lanes of one chain in this process share `claims`, so that no two check the same
-    intent."""
+    """The first half of a lane. The lanes of one chain in this process share `claims`, so that no two lanes check the
+    same intent."""
 
     def __init__(self, parts: LaneParts, queries: LaneQueries, claims: set[int]) -> None:
         self.status = LaneStatus.STARTING
@@ -80,7 +80,7 @@ class Assigner:
         )
 
     async def assign(self) -> bool:
-        """Assign one batch; return whether more may be queued."""
+        """Assign one batch; return whether more intents may be queued."""
         now = time.monotonic()
         self._deferred = {intent: until for intent, until in self._deferred.items() if until > now}
         room = min(self._policy.batch_size, self._policy.max_in_flight - len(self._transactions.unmined))
@@ -94,8 +94,8 @@ class Assigner:
         return len(queued) == room
 
     async def _refuse_late(self) -> None:
-        """Refuse intents whose deadline has passed while the lane signs nothing, so that payers need not wait until it
-        recovers."""
+        """Refuse intents whose deadline has passed while the lane is not signing, so that payers need not wait until
+        the lane recovers."""
         now = time.monotonic()
         if now < self._late_refused_at + QUEUE_POLL_SECONDS:
             return
@@ -108,7 +108,8 @@ class Assigner:
 
     @contextlib.contextmanager
     def _claimed(self, candidates: list[Candidate]) -> Iterator[list[Candidate]]:
-        """Yield the candidates that no other lane of this process has claimed, and claim them until the block ends."""
+        """Yield the candidates that no other lane of this process has claimed. Claim these candidates until the `with`
+        block ends."""
         free = [each for each in candidates if each.intent_id not in self._claims]
         ids = {each.intent_id for each in free}
         self._claims |= ids
@@ -173,7 +174,7 @@ class Assigner:
 
     async def _sign(self, prepared: Sequence[Prepared]) -> None:
         """Sign the transactions, store them, then push them to the sender. A key service signs before any row is
-        locked; signatures for nonces that are taken by then are discarded."""
+        locked. Signatures for nonces that have been taken by then are discarded."""
         ready: dict[Unsigned, Signed] | None = None
         if self._store.lease.signer.at_once is not None:
             prepared = await self._queries.claim(prepared, CLAIM_SECONDS)
@@ -192,8 +193,8 @@ class Assigner:
             await asyncio.sleep(BLOCKED_SECONDS)  # all nonces had moved on: do not pay for signatures in a tight loop
 
     async def _resolve(self, checked: Checked) -> None:
-        """Decide about each intent that would be refused but once had a nonce: it has landed after all, can be refused,
-        or must wait."""
+        """Decide the next step of each intent that would be refused but once had a nonce. The intent has landed after
+        all, can be refused, or must wait."""
         former = await self._queries.former([each.candidate.intent_id for each in checked.doubted])
         for refusal in checked.doubted:
             intent_id = refusal.candidate.intent_id

@@ -33,10 +33,10 @@ FEE_SECONDS = 15.0
 class ChainFeed:
     """The head and recent blocks of one chain, shared by its lanes. `run` never returns.
 
-    is_idle: returns whether no transaction of a lane waits for its block. The node is then polled less often, and the
-        blocks between two heads are not read.
+    is_idle: returns whether no transaction of a lane is waiting for its block. If so, the node is polled less often,
+    and blocks between two heads are not read.
     sequence: a number that rises with every new head.
-    reorgs: a number that rises with every reorg, and when blocks were missed.
+    reorgs: a number that rises with every reorg, and whenever blocks were missed.
     """
 
     client: ChainClient
@@ -132,8 +132,8 @@ class ChainFeed:
             await self._pause()
 
     async def _pause(self) -> None:
-        """Wait until the next poll is due: after `poll_seconds`, or later if the lanes are idle by then. Lanes sign
-        nothing after a failed poll until one succeeds, so that one is due soon."""
+        """Wait until the next poll is due: after `poll_seconds`, or later if the lanes are idle by then. After a failed
+        poll, the next poll is always due after `poll_seconds`, because lanes sign nothing until a poll succeeds."""
         while not self._poll_requested.is_set():
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(self.poll_seconds):

@@ -76,8 +76,8 @@ class Follower:
 
     @property
     def _is_idle(self) -> bool:
-        """Return whether nothing is in flight and the node's counts, read recently, left nothing to repair. New counts
-        could only show that the key was used elsewhere, which can wait."""
+        """Return whether nothing is in flight, and the node's counts were read recently and left nothing to repair. New
+        counts could only show that the key was used elsewhere, which can wait."""
         if self._transactions.unmined or self._in_order_at is None:
             return False
         return asyncio.get_running_loop().time() - self._in_order_at < IDLE_SECONDS
@@ -186,8 +186,8 @@ class Follower:
             log.warning(mined.reason or "", action=f"relayer.{mined.outcome.value}", **where, code=mined.code)
 
     async def _requeue_taken(self, transactions: Sequence[LaneTransaction]) -> None:
-        """Queue intents again if a foreign transaction took their nonce. That transaction must be known and deep
-        enough."""
+        """Queue intents again if a foreign transaction took their nonce. That transaction must be known, and deep
+        enough in the chain."""
         now, patience = asyncio.get_running_loop().time(), self._policy.patience
         for transaction in transactions:
             if transaction.used_since is None:
@@ -213,7 +213,8 @@ class Follower:
         log.warning(message, action="relayer.nonce_taken", **self._transactions.where, nonces=nonces)
 
     async def _find_rivals(self, transactions: Sequence[LaneTransaction]) -> None:
-        """Find the foreign transactions with these nonces, and forget those found before whose blocks were undone."""
+        """Find the foreign transactions with these nonces. Forget foreign transactions found earlier if their blocks
+        were undone."""
         now = asyncio.get_running_loop().time()
         hashes = await self._feed.hashes_of(
             {each.rival.block_number for each in transactions if each.rival is not None}

@@ -144,7 +144,7 @@ class KmsSigner(Signer):
         return signed
 
     async def watch(self) -> None:
-        """Probe the key while it has a problem, forever."""
+        """Watch the key forever, and probe it while it has a problem."""
         while True:
             await self._troubled.wait()
             pause = FIRST_PROBE_SECONDS
@@ -290,7 +290,7 @@ class AwsKey:
 
 @contextlib.asynccontextmanager
 async def aws_client(region: str, *, at_once: int, try_seconds: float) -> AsyncIterator[Any]:
-    """Open a client for all keys of one region. It never retries; its caller does."""
+    """Open a client for all keys of one region. The client never retries, because its caller does."""
     try:
         from aiobotocore.config import AioConfig  # type: ignore[import-untyped]  # noqa: PLC0415
         from aiobotocore.session import get_session  # type: ignore[import-untyped]  # noqa: PLC0415
@@ -326,10 +326,10 @@ _HINTS = {
 
 @contextlib.asynccontextmanager
 async def open_kms_keys(keystores: Sequence[LaneKeystore], patience: KmsPatience) -> AsyncIterator[list[NamedKey]]:
-    """Open those keys that are in a key service, and check that each signs for its address.
+    """Open the keys that are in a key service, and check that each signs for its address.
 
-    A key whose name includes its address is opened even if its service does not respond. Its lanes follow what they
-    sent, and sign again when the service is back.
+    A key whose name includes its address is opened even if its service does not respond. Its lanes still follow what
+    they sent, and sign again when the service is back.
     """
     uses: dict[KeyName, list[LaneKeystore]] = {}
     for each in keystores:

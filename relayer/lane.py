@@ -75,14 +75,14 @@ class Lane:
 
     @property
     def is_healthy(self) -> bool:
-        """Return whether the lane sends queued intents, or soon will."""
+        """Return whether the lane is sending queued intents, or will soon do so."""
         if self._assigner is None:
             return time.monotonic() - self._idle_since < START_SECONDS
         return self.status in _WELL
 
     @property
     def is_idle(self) -> bool:
-        """Return whether the lane has started, and no transaction waits for its block."""
+        """Return whether the lane has started, and no transaction is waiting for its block."""
         return self._transactions is not None and not self._transactions.unmined
 
     def wake(self, group: str | None) -> None:

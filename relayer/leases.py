@@ -1,7 +1,6 @@
 """Leases decide which process holds which lane. If the holder dies, PostgreSQL frees its session lock on the lane and
-another process takes the lane at once; if it hangs, its lease runs out. The next holder raises the lane's epoch, which
-fences off the writes of the former one.
-"""
+another process takes the lane at once. If the holder hangs, its lease runs out. The next holder raises the lane's
+epoch, which fences off the former holder's writes."""
 
 from __future__ import annotations
 
@@ -65,14 +64,14 @@ class Lease:
         return time.monotonic() < self.valid_until
 
     def check(self) -> None:
-        """Raise LeaseLost if the lease has expired, as after this process was suspended."""
+        """Raise LeaseLost if the lease has expired, for example because this process was suspended."""
         if not self.valid:
             raise LeaseLost(f"The lease on lane {self.lane_id} ran out before it was renewed.")
 
 
 @dataclass(frozen=True, slots=True)
 class LaneSpec:
-    """A lane this process has the key for."""
+    """A lane whose key this process has."""
 
     chain: str
     chain_id: int
@@ -115,8 +114,8 @@ Lose = Callable[[Lease], Awaitable[None]]
 
 
 class Leases:
-    """The lanes that this process holds. The callback `gained` must start a lane, and `lost` must end it before it
-    returns."""
+    """The lanes that this process holds. The callback `gained` must start a lane, and the callback `lost` must end the
+    lane before returning."""
 
     def __init__(self, url: str, specs: Sequence[LaneSpec], *, lease_seconds: float, gained: Gain, lost: Lose) -> None:
         self.by_lane: dict[int, Lease] = {}
@@ -256,7 +255,7 @@ class Leases:
 
     async def _end_session_on(self, connection: Connection, lane_id: int) -> None:
         """Terminate the session whose transaction holds the lane's row. PostgreSQL's own timeouts miss a client that
-        stopped between two messages of a pipeline, or does not read."""
+        stopped between two messages of a pipeline, or that stopped reading."""
         try:
             ended = await connection.fetch_all(
                 "SELECT l.pid, pg_terminate_backend(l.pid) FROM outbox_lane o JOIN pg_locks l "

@@ -58,7 +58,7 @@ SIGNER_UP = Gauge("vpm_relayer_signer_up", "1 while a key in a key service signs
 
 
 def forget_lane(chain: str, lane: str) -> None:
-    """Remove the gauges of a lane that this process released; old values would keep firing alarms."""
+    """Remove the gauges of a lane that this process released; old values would keep alarms firing."""
     for each in (UNPROVEN, IN_FLIGHT, STATUS, BALANCE, SPENT, BURNT):
         each.remove_by_labels({"chain": chain, "lane": lane})
 
@@ -91,7 +91,7 @@ class Gauges:
         self._seen: set[tuple[str, str]] = set()
 
     async def read_queues(self) -> None:
-        """Measure the queue of each group of lanes, also of groups without a key."""
+        """Measure the queue of each group of lanes, including groups without a key."""
         async with self._pool.connection() as connection:
             rows = await connection.fetch_all(_QUEUES)
         queues = {(self._names[chain], group): sizes for chain, group, *sizes in rows if chain in self._names}

@@ -1,6 +1,6 @@
-"""Makes a lane's nonces agree with the chain's, and finds the transaction that used a nonce: it is in the block where
-the key's transaction count passed that nonce. A missing receipt proves nothing, because nodes behind one URL differ by
-seconds."""
+"""Makes a lane's nonces agree with the chain's, and finds the transaction that used a nonce. That transaction is in the
+block where the key's transaction count passed the nonce. A missing receipt proves nothing, because nodes behind one URL
+may be seconds apart."""
 
 from __future__ import annotations
 
@@ -56,8 +56,8 @@ async def receipts_of_any(nodes: Sequence[ChainClient], transactions: Sequence[L
 
 
 async def receipts_of_blocks(client: ChainClient, used: Sequence[LaneTransaction]) -> dict[bytes, Receipt]:
-    """If few blocks hold very many of these transactions, return the receipts of those blocks by transaction hash, else
-    nothing. The transactions must be in the order of their nonces."""
+    """Return the receipts of the blocks that hold these transactions, by transaction hash. Return nothing unless very
+    many of the transactions are in few blocks. The transactions must be sorted by nonce."""
     if len(used) < MANY_IN_A_BLOCK:
         return {}
     ends = await receipts_of(client, [used[0], used[-1]])
@@ -120,8 +120,9 @@ async def _block_of(client: ChainClient, address: str, nonce: int, head: int) ->
 
 
 def reconcile(*, latest: int, next_nonce: int, owned: Collection[int]) -> tuple[int, tuple[int, ...]]:
-    """Return the lane's next nonce, and the holes: unused nonces below that one, which belong to no intent and block
-    all later nonces. If the chain is ahead, the key was used elsewhere; continue after those transactions.
+    """Return the lane's next nonce, and the holes. A hole is an unused nonce below the next one that belongs to no
+    intent, and so blocks all later nonces. If the chain is ahead, the key was used elsewhere; continue after those
+    transactions.
 
     latest: the chain's count of mined transactions.
     next_nonce: the nonce after the highest that any intent of the lane ever had.
@@ -132,7 +133,8 @@ def reconcile(*, latest: int, next_nonce: int, owned: Collection[int]) -> tuple[
 
 
 class NonceRepair:
-    """Repairs one lane's nonces: skips foreign ones, and fills those that no intent owns with no-ops."""
+    """Repairs one lane's nonces. It skips nonces that foreign transactions used, and fills nonces that no intent owns
+    with no-ops."""
 
     def __init__(self, parts: LaneParts) -> None:
         self._feed, self._store, self._transactions, self._sender, self._signer, self._policy = parts
@@ -140,9 +142,9 @@ class NonceRepair:
         self._mismatch_since: float | None = None
 
     async def repair(self, latest: int, *, is_first_start: bool = False) -> bool:
-        """Make the lane's nonces agree with the chain's. Return False while something seems wrong but is not certain:
-        one node's count at one moment changes nothing. If `is_first_start`, earlier transactions of the key are not
-        foreign."""
+        """Make the lane's nonces agree with the chain's. Return False while something seems wrong but is not certain,
+        because one node's count at one moment proves nothing. If `is_first_start`, earlier transactions of the key do
+        not count as foreign."""
         async with self._transactions.writing:
             if not self._in_order(latest):
                 agreed = await self._agreed_count()
@@ -157,7 +159,7 @@ class NonceRepair:
 
     def _in_order(self, latest: int) -> bool:
         """Return whether every nonce that the chain has not used belongs to an intent. Mined intents count too, because
-        the node's count may lag behind the receipts it returned."""
+        the node's count may lag behind the receipts that the node returned."""
         unused = range(latest, self._transactions.next_nonce)
         waiting = sum(1 for nonce in self._transactions.unmined if nonce >= latest)
         return latest <= unused.stop and (waiting == len(unused) or self._nonces_of_rows().issuperset(unused))

@@ -1,5 +1,5 @@
-"""Notices to wallets that their transactions were signed. A notice that cannot be written at once is written later; it
-is retried ten times within an hour and a half, and then stays in its table."""
+"""Notices that tell wallets that their transactions were signed. A notice that cannot be written at once is retried ten
+times within an hour and a half. After that, it stays in the table of pending notices."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ async def announce(connection: Connection, chain_id: int, transactions: Sequence
 
 
 class PendingNotices:
-    """The pending notices of some chains. Several relayers share their table."""
+    """The pending notices of some chains. Several relayers share the table of pending notices."""
 
     def __init__(self, pool: ConnectionPool, chain_ids: Collection[int]) -> None:
         self._pool = pool

@@ -43,8 +43,8 @@ def quote(policy: FeePolicy, market: FeeMarket) -> Fees | None:
 
 
 def bump(policy: FeePolicy, market: FeeMarket, old: Fees) -> Fees | None:
-    """Return fees that replace `old`: both at least an eighth higher, as nodes demand, and enough for the market.
-    Return None if that exceeds the cap; the transaction then waits for the base fee to fall."""
+    """Return fees that replace `old`. Both are at least an eighth higher, as nodes demand, and enough for the market.
+    Return None if they exceed the cap; the transaction then waits for the base fee to fall."""
     least = Fees(_eighth_more(old.max_fee_wei), _eighth_more(old.max_priority_fee_wei))
     if least.max_fee_wei > policy.cap_wei:
         return None
@@ -58,8 +58,8 @@ def bump(policy: FeePolicy, market: FeeMarket, old: Fees) -> Fees | None:
 
 
 def highest_fees(policy: FeePolicy, old: Fees) -> Fees:
-    """Return the highest fees we may offer in place of `old`. They may still be too low for a node that has the
-    transaction with `old`."""
+    """Return the highest fees we may offer in place of `old`. They may still be too low for a node that already has the
+    transaction with the old fees."""
     return Fees(policy.cap_wei, min(_eighth_more(old.max_priority_fee_wei), policy.cap_wei))
 
 
@@ -108,8 +108,8 @@ class PayerKind(StrEnum):
 
 @dataclass(slots=True)
 class PayerRecord:
-    """The last hour's transactions of one wallet, or of all wallets with one code. `has_settled` is whether one ever
-    succeeded."""
+    """The last hour's transactions of one wallet, or of all wallets with the same code. `has_settled` says whether a
+    transaction ever succeeded."""
 
     reverted: int = 0
     succeeded: int = 0
@@ -135,8 +135,8 @@ class Admission(Enum):
 @dataclass(slots=True)
 class PayerBook:
     """The records by which the payers of one batch are judged. `burnt_wei` is what contract wallets' reverts have cost
-    this lane in the past hour, and `allowance_wei` is its limit. `unmined_wei` is what their transactions in flight may
-    cost."""
+    this lane in the past hour, and `allowance_wei` is the limit for that cost. `unmined_wei` is what contract wallets'
+    transactions in flight may cost."""
 
     wallets: dict[bytes, PayerRecord]
     codes: dict[bytes, PayerRecord]
@@ -173,12 +173,14 @@ class PayerBook:
 
     @staticmethod
     def _is_held_to_its_code(wallet: PayerRecord, excess: int) -> bool:
-        """Return whether a wallet is judged by its code, whose reverts exceed its successes by `excess`."""
+        """Return whether a wallet is judged by its code. `excess` is how many more reverts than successes that code
+        has."""
         is_proven = wallet.has_settled and not wallet.reverted
         return not is_proven and excess >= CODE_REVERTS_ALLOWED
 
     def _refusal(self, wallet: PayerRecord, alike: PayerRecord | None, worst_wei: int) -> PayerRefusal | None:
-        """Return the reason to refuse a payer's transaction. Those in flight never cause a refusal."""
+        """Return the reason to refuse a payer's transaction, or None if there is no reason. Transactions in flight
+        never cause a refusal."""
         if wallet.excess >= WALLET_REVERTS_ALLOWED:
             why = f"{wallet.reverted} transactions of this wallet reverted within an hour and burnt the service's gas."
             return PayerRefusal(WALLET_REVERTS, f"{why} {_LATER}")
@@ -204,8 +206,8 @@ _ETHER = 10**18
 class Patience:
     """The times to wait before acting on a transaction.
 
-    bump_after_seconds: the time until fees are raised, if `bump_after_blocks` blocks came and no nonce was mined.
-    doubt_after_seconds: how late a receipt may be before a foreign transaction is searched for.
+    bump_after_seconds: the time until fees are raised, if `bump_after_blocks` blocks have come and no nonce was mined.
+    doubt_after_seconds: how late a receipt may be before we search for a foreign transaction.
     believe_after_seconds: how long nodes must agree on the key's nonces before we give up a nonce or fill one.
     """
 
@@ -260,8 +262,9 @@ def _gwei(amount: Decimal) -> int:
 
 @dataclass(frozen=True, slots=True)
 class LaneSnapshot:
-    """The facts that decide whether a lane may sign. The transactions in flight can cost `worst_cost_wei`, value
-    included; their gas will probably cost `expected_wei`. The gas of the last hour cost `spent_wei`."""
+    """The facts that decide whether a lane may sign. `worst_cost_wei` is the most that the transactions in flight can
+    cost, including their value. `expected_wei` is the probable cost of their gas. `spent_wei` is the cost of gas in the
+    past hour."""
 
     node_problem: str | None
     base_fee_wei: int

@@ -1,7 +1,7 @@
 """A lane's reads of queued intents from the database, and its checks of their calls before it signs.
 
-Reads take no locks, and may be outdated at once. What must never be wrong is decided again under the lease, in
-`relayer.store`: whether an intent is still queued, and which nonce it gets.
+Reads take no locks, and their results may be outdated immediately. Two things must never be wrong: whether an intent is
+still queued, and which nonce it gets. `relayer.store` decides these again under the lease.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ _TOO_LATE = _CANDIDATES % (
 
 class LaneQueries:
     """The queries of one lane, and its claims on intents, in autocommit. Two lanes that read at the same moment may
-    together let a payer exceed its bound by one batch."""
+    together let a payer exceed the payer's limit by one batch."""
 
     def __init__(self, pool: ConnectionPool, lease: Lease) -> None:
         self._pool = pool
@@ -173,8 +173,8 @@ class LaneQueries:
         return former
 
     async def claim(self, prepared: Sequence[Prepared], seconds: float) -> list[Prepared]:
-        """Claim the intents that no other lane has claimed, and return them. A claim saves slow signers double work; it
-        guards nothing."""
+        """Claim the intents that no other lane has claimed, and return them. Claims only save slow signers duplicate
+        work. Correctness does not depend on them."""
         async with self._pool.connection() as connection:
             ids = [each.call.intent_id for each in prepared]
             ours = {row[0] for row in await connection.fetch_all(_CLAIM, (self._lease.lane_id, seconds, ids))}
@@ -224,7 +224,7 @@ GAS_CEILINGS = {"settle": 600_000, "credit": 600_000}
 
 @dataclass(frozen=True, slots=True)
 class CheckTerms:
-    """The head, fees and limits that all candidates of one check are judged by."""
+    """The head, fees and limits by which all candidates of one check are judged."""
 
     head: Block
     market: FeeMarket
@@ -233,9 +233,9 @@ class CheckTerms:
 
 @dataclass(slots=True)
 class Checked:
-    """The candidates of one check by its result. `ready` keeps their order. `doubted` refusals hold unless a
-    transaction signed earlier for the same intent has landed. `deferred` are intents without a result yet, with the
-    reason."""
+    """The candidates of one check, grouped by result. `ready` keeps their order. A refusal in `doubted` holds unless a
+    transaction signed earlier for the same intent has landed. `deferred` has the intents without a result yet, with the
+    reasons."""
 
     ready: list[Prepared] = field(default_factory=list)
     refused: list[IntentRefusal] = field(default_factory=list)
@@ -282,7 +282,7 @@ async def _with_blocks(
     client: ChainClient, sender: bytes, refusals: list[IntentRefusal], newest: str | RpcError, terms: CheckTerms
 ) -> list[IntentRefusal]:
     """Check refused calls again at the block number `newest`, because nodes do not say which block "latest" was. Return
-    all refusals; those that hold at that block have its number."""
+    all refusals. Those that still hold at that block get its number."""
     if isinstance(newest, RpcError):
         return refusals
     requests = [_estimate(each.candidate, sender, terms.policy.max_gas, newest) for each in refusals]
@@ -324,8 +324,8 @@ def _estimate(candidate: Candidate, sender: bytes, max_gas: int, block: str) -> 
 
 
 def _refusal(candidate: Candidate, answer: str | RpcError, terms: CheckTerms) -> IntentRefusal | None:
-    """Return a refusal if the response to the call is a reason for one. Any other error says nothing about the
-    intent."""
+    """Return a refusal if the response to the call is a reason to refuse, otherwise None. Any other error says nothing
+    about the intent."""
     if isinstance(answer, RpcError):
         match answer.kind:
             case RpcErrorKind.REVERTED:
@@ -345,7 +345,7 @@ def _refusal(candidate: Candidate, answer: str | RpcError, terms: CheckTerms) ->
 def _prepare(
     checked: Checked, candidate: Candidate, answer: str | RpcError, code: str | RpcError, terms: CheckTerms
 ) -> None:
-    """Add a candidate that is not refused to `ready` or `deferred`. `code` is that of its payer's wallet."""
+    """Add a candidate that is not refused to `ready` or `deferred`. `code` is the code of the payer's wallet."""
     if isinstance(answer, RpcError):
         if answer.kind is RpcErrorKind.INSUFFICIENT_FUNDS:
             checked.out_of_funds = answer.message
@@ -364,7 +364,7 @@ def _prepare(
 
 
 def with_margin(estimate: int) -> int:
-    """Return the gas limit to sign for an estimate. The percentage is rounded down."""
+    """Return the gas limit to sign: the estimate plus a margin. A margin in percent is rounded down."""
     if estimate <= PLAIN_TRANSFER_GAS:
         return estimate
     return max(estimate * (100 + GAS_MARGIN_PERCENT) // 100, estimate + MIN_GAS_MARGIN)

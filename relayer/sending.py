@@ -1,4 +1,4 @@
-"""From signed to mined: offer stored bytes to the nodes in the order of nonces, and replace what is stuck."""
+"""From signed to mined: offer stored bytes to the nodes in nonce order, and replace what is stuck."""
 
 from __future__ import annotations
 
@@ -59,7 +59,8 @@ class LaneSender:
             await self._send([each for each in transactions if each.state.in_flight])
 
     async def mark(self) -> None:
-        """Record transactions as sent, forever. Each write covers all transactions that are waiting to be recorded."""
+        """Run forever, recording transactions as sent. Each write covers all transactions that are waiting to be
+        recorded."""
         while True:
             await self._marking.wait()
             self._marking.clear()
@@ -148,7 +149,8 @@ class LaneSigner:
         return Unsigned(self.chain_id, nonce, fees, self.noop_gas, self._signer.address, value_wei=0, data=b"")
 
     async def sign(self, unsigned: Sequence[Unsigned]) -> list[Signed]:
-        """Sign the first of these transactions, at most REPLACEMENTS; return none while the signer is unavailable."""
+        """Sign the first of these transactions: at most REPLACEMENTS, and at most as many as the key signs at once.
+        Return an empty list if the signer is unavailable."""
         try:
             return await self._signer.sign_all(unsigned[: min(REPLACEMENTS, self._signer.at_once or REPLACEMENTS)])
         except SignerUnavailable as error:
@@ -168,7 +170,7 @@ class LaneParts(NamedTuple):
 
 
 class Replacer:
-    """Replaces one lane's stuck transactions. It remembers when the key's mined count last moved."""
+    """Replaces one lane's stuck transactions. It remembers when the key's count of mined transactions last changed."""
 
     def __init__(self, parts: LaneParts) -> None:
         self._feed, self._store, self._transactions, self._sender, self._signer, self._policy = parts
@@ -176,7 +178,7 @@ class Replacer:
         self._latest = -1
 
     def reset(self) -> None:
-        """Restart the clock: nothing is in flight."""
+        """Restart the clock, because nothing is in flight."""
         self._moved_at = None
 
     async def replace_stuck(self, latest: int, pending: int) -> None:

@@ -105,7 +105,7 @@ class Relayer:
         await cancel_and_wait(task)
 
     async def _poll_on_announcement(self, chain: RelayChain) -> None:
-        """Poll at once when a block is announced and a transaction waits for one."""
+        """Poll at once when a block is announced while a transaction is waiting for one."""
         while True:
             from_node = await chain.heads.wait()
             if from_node and not chain.feed.is_idle():
@@ -197,8 +197,8 @@ async def setup(daemon: Daemon) -> AsyncIterator[None]:
 
 
 async def _check_chain_id(feed: ChainFeed) -> None:
-    """Raise an error for a wrong chain. A node that does not respond causes no error: the other chain's lanes need not
-    wait."""
+    """Raise an error if the node is on the wrong chain. A node that does not respond causes no error, so that the lanes
+    of other chains need not wait."""
     try:
         await feed.client.provider.start()
     except RpcError as error:

@@ -78,7 +78,7 @@ class Unsigned:
 
 @dataclass(frozen=True, slots=True)
 class Signed:
-    """A signed transaction. `is_cancel` is whether it is a no-op that takes the nonce of a call."""
+    """A signed transaction. `is_cancel` says whether the transaction is a no-op that takes the nonce of a call."""
 
     nonce: int
     raw: bytes = field(repr=False)
@@ -157,8 +157,8 @@ class NamedKey:
 
 
 def read_keys(secrets: RelayerSecrets) -> list[NamedKey]:
-    """Read plain keys and keystore files; `relayer.kms` opens the others. This blocks: decrypting one takes about
-    a second."""
+    """Read plain keys and keystore files; `relayer.kms` opens the others. This call blocks: decrypting one file takes
+    about a second."""
     keys = [
         NamedKey(each.chain, each.groups, LocalSigner(bytes_of(each.secret.get_secret_value())))
         for each in secrets.lane_keys

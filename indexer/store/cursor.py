@@ -147,7 +147,7 @@ def feeds_as_json(feeds: Mapping[bytes, FeedRounds]) -> dict[str, list[str | int
 
 
 async def known_feeds(connection: Connection, chain_id: int) -> dict[bytes, FeedRounds]:
-    """Return every emitter whose rounds are in the tables, even if it is no longer followed."""
+    """Return every emitter with stored rounds, including emitters that are no longer followed."""
     feeds = await connection.fetch_value("SELECT sources->'feeds' FROM chain_cursor WHERE chain_id = %s", (chain_id,))
     return {
         bytes.fromhex(emitter): FeedRounds(bytes.fromhex(proxy), phase)
@@ -168,9 +168,9 @@ async def lock_cursor(connection: Connection, cursor: Cursor) -> Cursor:
 async def move_cursor(
     connection: Connection, cursor: Cursor, to: BlockInfo | None, head: SeenHead | None = None
 ) -> Cursor:
-    """Move the cursor to a block, or before the first if `to` is None, record `head` if it is given, and signal the
-    step. Call this first in the transaction that writes or removes the blocks in between: the row lock keeps other
-    writers out until the commit."""
+    """Move the cursor to the block `to`, or to before the first block if `to` is None. Record `head` if it is given,
+    and announce the new position. Call this first in the transaction that writes or removes the blocks in between: its
+    row lock keeps other writers out until the commit."""
     number, digest, block_time, l1_number = _place(cursor.start_block, to)
     seen = _AT_HEAD if head is not None else b"head_number = greatest(head_number, %(number)s)"
     step = CHAIN_INDEXED.write(IndexStep(cursor.chain_id, number))
@@ -196,14 +196,13 @@ async def move_cursor(
 
 
 def _place(start_block: int, block: BlockInfo | None) -> tuple[int, bytes | None, int | None, int | None]:
-    """Return the columns number, hash, block_time and l1_block_number at a block, or before the first."""
     if block is None:
         return start_block - 1, None, None, None
     return block.number, block.hash, block.timestamp, block.l1_number
 
 
 def _require_row(summed: bool | None, cursor: Cursor) -> bool:
-    """Return the row's `summed`; raise CursorMoved if no row was found."""
+    """Return `summed` from the cursor's update. Raise CursorMoved if it is None, because no row was updated."""
     if summed is None:
         raise CursorMoved(f"The cursor of chain {cursor.chain_id} is no longer at block {cursor.number}.")
     return summed
@@ -218,7 +217,7 @@ async def record_head(connection: Connection, chain_id: int, head: SeenHead) -> 
 
 
 async def record_state(connection: Connection, chain_id: int, state: str, problem: str | None) -> None:
-    """Record the state: `backfill`, `tail`, or `halted` with the reason in a sentence."""
+    """Record the state: `backfill`, `tail` or `halted`. For `halted`, `problem` is a sentence with the reason."""
     await connection.execute(
         "UPDATE chain_cursor SET state = %s, problem = %s, updated_at = now()"
         " WHERE chain_id = %s AND (state, problem) IS DISTINCT FROM (%s, %s)",
@@ -276,10 +275,10 @@ def range_name(chain_id: int, number: int) -> str:
 
 
 async def make_ranges(connection: Connection, chain_id: int, first: int, last: int) -> None:
-    """Make the partitions for blocks `first` to `last`, and the next one. The caller holds the cursor's lock.
+    """Make the partitions for blocks `first` to `last`, and the next partition. The caller holds the cursor's lock.
 
-    CREATE TABLE ... PARTITION OF would lock out all readers, and wait for an audit that takes hours. Attaching a table
-    does not.
+    CREATE TABLE ... PARTITION OF would lock out all readers, and would wait for an audit that takes hours. Attaching a
+    separately created table does neither.
     """
     for number in range(first // BLOCKS, last // BLOCKS + 2):
         name = range_name(chain_id, number)

@@ -44,8 +44,8 @@ class BookedStake(NamedTuple):
 
 
 async def unpaid_stakes(connection: Connection, sources: Sources, booked: Sequence[BookedStake]) -> list[int]:
-    """Return the ids of stored stakes and refunds without a payment: the token logged no payment with the same payer,
-    amount and nonce, or only one that paid for another stake."""
+    """Return the ids of stored stakes and refunds without a payment. A payment needs the same payer, amount and nonce,
+    and it can pay for only one stake."""
     if not booked:
         return []
     columns = dict(zip(BookedStake._fields, map(list, zip(*booked, strict=True)), strict=True))
@@ -57,8 +57,8 @@ async def warn_of_unpaid(connection: Connection, sources: Sources, logs: Sequenc
     """Report bookings without a payment. The contract checks its payments, so a missing payment means that the token's
     logs have changed, or that the creditor lied.
 
-    A payment among these logs, in the booking's own transaction, is new and can pay for one booking. Only bookings
-    without such a payment are looked up.
+    A payment logged in the same transaction as the booking is new, and can pay for one booking. Only bookings without
+    such a payment are looked up.
     """
     if Role.WALLET not in sources.contracts:
         return

@@ -42,7 +42,8 @@ SLICE = 100  # logs folded before other tasks run
 @dataclass(frozen=True, slots=True)
 class Part:
     """The projections of one contract and its helpers: a venue and its markets. `market` is the first byte of a
-    market's entity, `tables` hold the market's rows, and `key` turns an entity into its key in these tables."""
+    market's entity, `tables` are the tables with the market's rows, and `key` turns an entity into its key in those
+    tables."""
 
     role: Role
     venue: bytes
@@ -78,10 +79,11 @@ money."""
 
 
 class Folding:
-    """Folding of consecutive runs of logs in one transaction: for each run, call `load`, `run` and `take_changes`.
+    """Folds consecutive runs of logs in one transaction. For each run, call `load`, `run` and `take_changes` in this
+    order.
 
     Rows stay in memory until the end, so a run may be folded before the changes of earlier runs are stored. `run` does
-    not use the database, and pauses between slices so that other tasks can store those changes.
+    not use the database. It pauses between slices so that other tasks can store those changes.
     """
 
     def __init__(self, chain_id: int, feeds: Mapping[bytes, FeedRounds]) -> None:
@@ -114,7 +116,7 @@ class Folding:
                         self._venue_fold.add_row(kind, row)
 
     async def run(self) -> None:
-        """Apply every log. Raise Contradiction if one does not follow from the earlier ones."""
+        """Apply every log. Raise Contradiction if a log does not follow from the earlier ones."""
         for logs, apply in (
             (self._stock, self._stock_fold.apply),
             (self._agent, self._agent_fold.apply),
@@ -137,7 +139,7 @@ class Folding:
 async def fold_logs(
     connection: Connection, chain_id: int, feeds: Mapping[bytes, FeedRounds], logs: list[LogRecord]
 ) -> None:
-    """Apply logs to the stored projections. The logs must be in chain order, and directly follow the logs already
+    """Apply logs to the stored projections. The logs must be in chain order, and must directly follow the logs already
     folded for the same entities."""
     folding = Folding(chain_id, feeds)
     await folding.load(connection, logs)
@@ -156,7 +158,8 @@ async def _store_writes(connection: Connection, writes: Iterable[Write]) -> None
 
 
 def affected_markets(entities: Iterable[bytes]) -> dict[Role, AffectedRows]:
-    """Return the markets among the entities, with all positions or stakes, by the contract that holds their money."""
+    """Return the affected rows of each contract that holds money: the given entities that are its markets, and all
+    positions or stakes in these markets."""
     keys = {part.role: [part.key(each) for each in entities if each[:1] == part.market] for part in PARTS}
     return {role: AffectedRows(whole=some, markets=some) for role, some in keys.items() if some}
 
@@ -188,8 +191,9 @@ async def append(
     durable: bool = True,
     head: SeenHead | None = None,
 ) -> Cursor:
-    """Write consecutive pages that start right after the cursor, and move the cursor to their end. If `head` is given,
-    it is that end. While a page is folded, the database stores that page's logs and the rows of the page before."""
+    """Write consecutive pages that start right after the cursor, and move the cursor to the end of the last page. If
+    `head` is given, the last page ends at that head. While a page is folded, the database stores that page's logs and
+    the rows of the page before."""
     chain_id, first, end = sources.chain_id, pages[0].first, pages[-1].end
     assert first == cursor.number + 1
     async with connection.transaction():
@@ -218,7 +222,7 @@ async def append(
 
 
 async def _store(connection: Connection, cursor: Cursor, changes: Changes | None, page: Page | None) -> None:
-    """Store the changed rows of one page, and the blocks and raw logs of the next."""
+    """Store the changed rows of one page, and the blocks and raw logs of the page after it."""
     if changes is not None:
         writes, affected = changes
         async with sums_updated(connection, cursor, affected):
@@ -230,8 +234,8 @@ async def _store(connection: Connection, cursor: Cursor, changes: Changes | None
 
 
 async def rewind(connection: Connection, sources: Sources, cursor: Cursor, ancestor: BlockInfo | None) -> Cursor:
-    """Remove the blocks above the ancestor, or all blocks if it is None. Then fold again, from the remaining
-    logs, every entity that the removed logs touched."""
+    """Remove the blocks above the ancestor, or all blocks if the ancestor is None. Then refold every entity that the
+    removed logs touched, from its remaining logs."""
     chain_id = sources.chain_id
     async with connection.transaction():
         await begin_writing(connection)
@@ -269,7 +273,7 @@ async def prune_blocks(connection: Connection, cursor: Cursor, below: int) -> No
 async def insert_missing(
     connection: Connection, sources: Sources, cursor: Cursor, page: Page, missing: Sequence[LogRecord]
 ) -> None:
-    """Insert logs into blocks below the cursor, then fold the entities of these logs again."""
+    """Insert logs into blocks below the cursor, then refold the entities that these logs touch."""
     chain_id, numbers = sources.chain_id, {log.block for log in missing}
     async with connection.transaction():
         await begin_writing(connection)
@@ -291,8 +295,8 @@ async def insert_missing(
 
 
 async def _pair_again(connection: Connection, sources: Sources, blocks: set[int]) -> None:
-    """In these blocks, pair authorizations with transfers again, since the transfer of an unpaired authorization may be
-    stored by now."""
+    """Pair authorizations with transfers again in these blocks. The transfer of an unpaired authorization may be stored
+    by now."""
     if not blocks:
         return
     await connection.execute(
@@ -315,7 +319,8 @@ async def store_block(connection: Connection, chain_id: int, block: BlockInfo) -
 
 
 async def fold_stored(connection: Connection, sources: Sources, chosen: LiteralString = "true", **values: Any) -> None:
-    """Fold all stored logs, or those that match a condition on `l`. No rows made from these logs may be stored yet."""
+    """Fold all stored logs, or only those that match `chosen`, an SQL condition on the log `l`. No rows made from these
+    logs may be stored yet."""
     async with aclosing(stored_batches(connection, sources, chosen, **values)) as batches:
         async for batch in batches:
             await fold_logs(connection, sources.chain_id, sources.feeds, batch)
@@ -324,8 +329,8 @@ async def fold_stored(connection: Connection, sources: Sources, chosen: LiteralS
 async def stored_batches(
     connection: Connection, sources: Sources, chosen: LiteralString = "true", **values: Any
 ) -> AsyncGenerator[list[LogRecord]]:
-    """Yield a chain's raw logs in chain order, decoded again, in batches of about REFOLD_BATCH logs; `chosen` is a
-    condition on `l`. Each batch ends with a block, so that a transaction's logs stay together."""
+    """Decode a chain's stored logs and yield them in chain order, in batches of about REFOLD_BATCH logs. `chosen` is an
+    SQL condition on the log `l`. Each batch ends at the end of a block, so that a transaction's logs stay together."""
     query = (
         "SELECT l.block_number, l.log_index, b.timestamp, l.tx_hash, l.address, l.topics, l.data, l.entity"  # noqa: S608
         " FROM chain_log l JOIN chain_block b ON b.chain_id = l.chain_id AND b.number = l.block_number"
@@ -349,7 +354,8 @@ async def stored_batches(
 
 
 async def _remove_logs(connection: Connection, cursor: Cursor, down_to: int) -> list[bytes]:
-    """Delete the logs above `down_to`, and record the reorganization. Return the logs' entities."""
+    """Delete the logs above the block `down_to`, and record the reorganization. Return the entities that these logs
+    touched."""
     if cursor.hash is None:
         raise CursorMoved(f"Chain {cursor.chain_id} has no blocks to rewind.")
     rows = await connection.fetch_all(

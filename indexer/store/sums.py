@@ -1,7 +1,8 @@
-"""Sums over the projections, so that reading one takes the same time however long the history is.
+"""Sums over the projections. Reading a sum takes the same time however long the history is.
 
-A step subtracts the shares of the rows it may change, and adds their new shares afterwards; a sum of no rows is
-deleted. The first backfill sums nothing. At its end everything is summed, and `chain_cursor.summed` is set.
+A step subtracts the shares of the rows that it may change. After changing the rows, it adds their new shares, and
+deletes each sum that no longer covers any row. The first backfill keeps no sums. At its end, all rows are summed and
+`chain_cursor.summed` is set.
 """
 
 from __future__ import annotations
@@ -32,12 +33,12 @@ from indexer.store.tables import clear, remove, scan_tables
 
 @dataclass(frozen=True, slots=True)
 class _Sum:
-    """A table of sums. `parts` selects each projection row's share, with values in the order of the table's columns:
-    the key, then 1 for the row, then amounts. `chosen` selects the rows in those arrays of `AffectedRows` that `named`
-    lists.
+    """A table of sums. `parts` is a query for the share of each projection row. Its columns are those of the table: the
+    key, then 1 for the row, then amounts. `chosen` is an SQL condition that selects rows by arrays of `AffectedRows`,
+    and `named` lists these arrays.
 
-    `total` has one row, the sums of this table's rows. The statement `adding` updates it from the added shares (`part`)
-    and the resulting rows (`changed`).
+    `total` has one row, the sums over this table. The statement `adding` updates that row from the added shares
+    (`part`) and the resulting rows (`changed`).
     """
 
     table: Table
@@ -222,8 +223,8 @@ async def fill(connection: Connection, sources: Sources) -> None:
 
 @cache
 def _statement(each: _Sum, chosen: LiteralString, sign: int) -> bytes:
-    """Return the statement that adds the chosen rows' shares times `sign`, and returns the row count and key of each
-    changed sum."""
+    """Return the SQL statement that adds the chosen rows' shares times `sign`. The statement returns the row count and
+    key of each changed sum."""
     columns = [Identifier(column.name) for column in each.table.columns]
     keys = len(each.table.primary_key.columns)
     key, sums = columns[:keys], columns[keys:]

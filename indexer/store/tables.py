@@ -1,4 +1,4 @@
-"""Reads and writes rows of declared tables: binary COPY to add them, whole rows by key, deletions by key."""
+"""Reads and writes rows of declared tables. New rows are added by binary COPY. Rows are read and deleted by key."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ _BY_KEY = (
 
 
 async def use_indexes(connection: Connection) -> None:
-    """Make the planner use indexes in this transaction: joins look up keys, and tables grow faster than their
-    statistics."""
+    """Make the planner use indexes in this transaction. Joins look up keys, but the planner's statistics lag behind the
+    growing tables."""
     await connection.execute(_BY_KEY)
 
 
@@ -52,8 +52,8 @@ async def scan_tables(connection: Connection) -> None:
 
 
 async def begin_writing(connection: Connection, *, durable: bool = True) -> None:
-    """Apply the settings of a step's transaction. If it is not durable, a crash of the database may lose the commit as
-    a whole, but never part of it."""
+    """Apply the settings of a step's transaction. If `durable` is False, a database crash may lose the whole commit,
+    but never part of it."""
     await connection.execute(_BY_KEY + b"; SET LOCAL synchronous_commit = " + (b"on" if durable else b"off"))
 
 
@@ -72,8 +72,8 @@ async def copy_rows(
 
 
 async def store(connection: Connection, write: Write) -> None:
-    """Insert new rows and update existing ones. A few rows, as at the head, are updated one by one in one round trip.
-    More rows go through a temporary table and are updated by one statement."""
+    """Insert new rows and update existing ones. A few rows, as is usual at the chain's head, are updated one by one in
+    one round trip. More rows go through a temporary table and are updated by one statement."""
     if write.added:
         await copy_rows(connection, write.table, write.added)
     if 0 < len(write.changed) <= FEW_ROWS:
@@ -117,7 +117,7 @@ async def rows_by_key(
 async def rows_after(
     connection: Connection, kind: RowKind, key: tuple[str, ...], after: Sequence[Any] | None, limit: int
 ) -> list[Any]:
-    """Return rows in the order of an indexed key, after `after` or from the start if that is None."""
+    """Return rows sorted by an indexed key. Start after the key `after`, or with the first row if `after` is None."""
     names = SQL(", ").join(SQL("t.") + Identifier(name) for name in key)
     query, values = _select(kind) + SQL(" AS t"), []
     if after is not None:

@@ -1,5 +1,5 @@
-"""`agent-canary`: quotes and makes a simulated trade through the public address, as an agent would. A failed step is an
-error of the run, so it shows in health and metrics."""
+"""`agent-canary`: quotes and makes a simulated trade through the public address, as an agent would. A failed step is
+reported as an error of the run, so it shows in health and metrics."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WALLET = "0x00000000000000000000000000000000Ca4a4700"  # it needs no money
 
 
 class CanaryFailure(Exception):
-    """Raised if a step fails. The message is a sentence."""
+    """Raised if a step fails. The message is a full sentence."""
 
 
 async def canary(run: JobRun) -> None:

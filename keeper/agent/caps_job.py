@@ -54,8 +54,8 @@ def _watches(run: JobRun) -> bool:
 
 
 def _required_cap(feed: PoolFeed, feed_cap: int) -> int | None:
-    """Return the cap that the pools must support: the Safe's cap or, if the Safe set a higher cap on evidence, the cap
-    that the pools supported then."""
+    """Return the cap that the pools must support. This is the Safe's cap or, if the Safe set a cap on evidence, at most
+    the cap that the pools supported then. Return None if that supported cap is unknown."""
     if feed.pot_cap_evidence is None:
         return feed_cap
     return None if feed.supported_cap_units is None else min(feed_cap, feed.supported_cap_units)

@@ -1,13 +1,14 @@
 """`agent-credit`: books payments that were sent directly to the token.
 
-Anyone may submit a payer's authorization directly to the token. The settlement wallet then has the money without a
-stake, and the relayer's transaction for that payment fails. The bet that the payer signed is on record: `credit` books
-the payment as a stake if that is still possible, otherwise as a refund. If the payer signed a second authorization with
-another amount under the same nonce, it is read from the transaction that moved the money, and the amount is refunded.
+Anyone may submit a payer's authorization directly to the token. The settlement wallet then has the money but no stake,
+and the relayer's transaction for that payment fails. The bet that the payer signed is on record. `credit` books the
+payment as a stake if that is still possible, otherwise as a refund. The payer may also have signed a second
+authorization with another amount under the same nonce. In that case, the second authorization is read from the
+transaction that moved the money, and the amount is refunded.
 
-The token keeps one bit for each nonce, so the settlement wallet trusts its creditor about an authorization's amount.
-This module trusts nothing: the payment is a pair of logs in a final block, the bet is the one on record for exactly
-that payer and nonce, decoded by the ABI, and the amounts are compared.
+The token keeps only one bit for each nonce, so the settlement wallet must trust its creditor about an authorization's
+amount. This module trusts nothing. It requires a pair of logs in a final block as the payment, and the bet on record
+for exactly that payer and nonce, decoded by the ABI. It compares the two amounts.
 """
 
 from __future__ import annotations
@@ -77,8 +78,8 @@ class TokenCall:
 
 @dataclass(frozen=True, slots=True)
 class Credit:
-    """The call data that books a payment. `is_refund`: whether the contract refunds it because its amount differs from
-    the bet's."""
+    """The call data that books a payment. `is_refund` says whether the contract refunds the payment, because the
+    payment's amount differs from the bet's."""
 
     data: bytes
     is_refund: bool
@@ -86,8 +87,8 @@ class Credit:
 
 @dataclass
 class Backlog:
-    """The payments that the previous run left due. Most runs check only these and the payments of the last days; an
-    hourly full scan finds all of them again."""
+    """The payments that were still due after the previous run. Most runs check only these payments and those of the
+    last days. An hourly full scan checks all payments."""
 
     due: set[tuple[bytes, bytes]] = field(default_factory=set)  # payer and nonce
     refused: set[tuple[bytes, bytes]] = field(default_factory=set)
@@ -97,13 +98,13 @@ class Backlog:
         return self._whole_at is None or now - self._whole_at >= WHOLE_EVERY_SECONDS
 
     def is_refused(self, key: tuple[bytes, bytes], latest: Intent | None) -> bool:
-        """Return whether the latest finished attempt to credit a payment was refused for good."""
+        """Return whether the latest finished attempt to credit a payment was permanently refused."""
         if latest is not None and (latest.state.ended or latest.outcome is not None):
             (self.refused.add if latest.reason_code in PERMANENT_REFUSALS else self.refused.discard)(key)
         return key in self.refused
 
     def record_run(self, due: Iterable[tuple[bytes, bytes]], whole_at: float | None) -> None:
-        """Record the payments that a run left due. `whole_at` is when the run began if it was a full scan."""
+        """Record the payments that are still due after a run. For a full scan, `whole_at` is when the run began."""
         self.due = set(due)
         self._whole_at = self._whole_at if whole_at is None else whole_at
 
@@ -118,8 +119,8 @@ def decode_signed_bet(arguments: bytes) -> SignedBet | None:
 
 
 def _is_bet_for(brought: SignedBet, payment: ArrivedPayment) -> bool:
-    """Return whether a bet and a payment have the same payer and nonce, and the authorization has the form that anyone
-    can submit."""
+    """Return whether the bet is for this payment, and anyone may submit the bet's authorization. A bet is for a payment
+    if both have the same payer and nonce."""
     return (
         brought.authorization["form"] == Form.TRANSFER
         and _address(brought.bet["wallet"]) == payment.wallet
@@ -130,10 +131,10 @@ def _is_bet_for(brought: SignedBet, payment: ArrivedPayment) -> bool:
 def credit_call(
     payment: ArrivedPayment, brought: SignedBet, settlement: bytes, token: bytes, used: TokenCall | None
 ) -> Credit | str:
-    """Return the call that books a payment, or why the payment cannot be booked.
+    """Return the call that books a payment, or the reason why the payment cannot be booked.
 
-    If the payment's amount differs from the bet's, `used` must be the transaction that moved the money: the payment is
-    credited with the authorization that was actually used, and the contract refunds it.
+    `used` is the transaction that moved the money. It is needed only if the payment's amount differs from the bet's.
+    The call then contains the authorization from `used`, and the contract refunds the payment.
     """
     if not _is_bet_for(brought, payment):
         return "the bet on record is for another payer or another payment"
@@ -154,8 +155,8 @@ def credit_call(
 def used_authorization(
     used: TokenCall, payment: ArrivedPayment, settlement: bytes, token: bytes
 ) -> dict[str, Any] | None:
-    """Return the authorization in a direct call of the token, or None if its payer, recipient, amount or nonce differs
-    from the payment's."""
+    """Return the authorization that a direct call of the token contains. Return None if `used` is not such a call, or
+    if the authorization's payer, recipient, amount or nonce differs from the payment's."""
     if used.to != token:
         return None
     for signature in (WITH_BYTES, WITH_PARTS):
@@ -263,13 +264,14 @@ async def credit(run: JobRun) -> None:
 
 
 async def _finality_lag(run: JobRun) -> int:
-    """Return how many seconds blocks currently take to become final. Before that, no payment is booked or late."""
+    """Return how many seconds blocks currently take to become final. Until its block is final, a payment is
+    neither booked nor counted as late."""
     final = await run.chain.client.block(run.final_block)
     return 0 if final is None else run.now - final.timestamp
 
 
 async def _credit(run: JobRun, payment: ArrivedPayment, brought: SignedBet, settlement: bytes, token: bytes) -> bool:
-    """Submit a payment's credit, or report why it must wait. Return False if the payment cannot be proven."""
+    """Submit a payment's credit, or report why the credit must wait. Return False if the payment cannot be proven."""
     target = _target(payment)
     used = await _transaction(run, payment) if brought.bet["amount"] != payment.value else None
     made = credit_call(payment, brought, settlement, token, used)
@@ -304,9 +306,9 @@ def _target(payment: ArrivedPayment) -> str:
 async def _direct_payments(
     run: JobRun, settlement: bytes, token: bytes, backlog: Backlog, *, whole: bool
 ) -> list[tuple[ArrivedPayment, SignedBet | None]]:
-    """Return the payments without a stake in final blocks, each with its bet on record. An old payment counts only if
-    its amount is the intended one. Otherwise strangers could make any number of payments with other amounts, which
-    would be checked forever."""
+    """Return the payments in final blocks that have no stake, each with its bet on record. Old payments count only if
+    their amount is the bet's. Otherwise strangers could make any number of payments with other amounts, and every run
+    would check all of them forever."""
     final = run.final_block
     if final < 0:
         return []

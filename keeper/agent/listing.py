@@ -45,7 +45,8 @@ FRESH_SECONDS = 900
 
 @dataclass(frozen=True, slots=True)
 class Priors:
-    """The parameters of market weights: `average` units per outcome, and the yearly `volatility` (1 is 100%)."""
+    """The parameters of market weights. `average` is the average weight of an outcome, in units. `volatility` is yearly
+    (1 is 100%)."""
 
     average: int
     volatility: float
@@ -92,8 +93,8 @@ def standing_plans(feeds: Sequence[Feed]) -> list[SeriesPlan]:
 def round_plans(feeds: Sequence[Feed], seconds: int, *, quick: bool) -> list[SeriesPlan]:
     """Return the up/down rounds of every feed.
 
-    If `quick`, add short rounds of the first feed that allows them. A feed without a publisher is preferred, because
-    its rounds have no dispute window.
+    If `quick`, add short rounds on one feed that allows them. Prefer a feed without a publisher, because its rounds
+    have no dispute window.
     """
     plans = [SeriesPlan(Series.HOUR, feed, round_seconds=seconds) for feed in feeds]
     if quick:
@@ -135,7 +136,7 @@ def decide(
 def _listing(
     plan: SeriesPlan, last: LatestRound, turn: Turn, now: int, bounds: ListingBounds, priors: Priors
 ) -> Listing | str:
-    """Return the market to list for a turn, or the rule that it would break."""
+    """Return the market to list for a turn, or the rule that this market would break."""
     value = last.answer
     design = design_of(plan.series, plan.feed, value, plan.position)
     if design.kind is MarketKind.RANGE and not rises(design.bounds):
@@ -185,7 +186,7 @@ def _weights(
 
 
 def _doubt(last: LatestRound | None, now: int) -> str | None:
-    """Return why no market may be listed on a feed's newest round, or None if one may be."""
+    """Return why a feed's newest round does not allow a listing, or None if it does."""
     if last is None:
         return "its feed has no value yet"
     if last.answer <= 0:

@@ -1,7 +1,7 @@
 """`agent-pay`: pays winners and refunds, and sends fees to the treasury. Amounts are in token units.
 
-Payouts come from the index. If the contract owes more than the index shows, they come from the contract's views: a
-missing row must not delay a payment.
+Payouts are read from the index. If the contract owes more than the index shows, payouts are read from the contract's
+views: a missing row must not delay a payment.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ class Counters:
 
 
 def payouts_due(market: Any, book: Book, stakes: Sequence[Any]) -> list[Payout]:
-    """Return the payouts due from a market, given its rows of the index. A payment that came too late is refunded no
-    matter how the market ends."""
+    """Return the payouts due from a market, given the market's rows in the index. A late payment is refunded no matter
+    how the market ends."""
     is_settled = market.status in (AgentMarketStatus.RESOLVED, AgentMarketStatus.VOID)
     winner = market.winner if market.status == AgentMarketStatus.RESOLVED else None
     owing = []
@@ -59,16 +59,17 @@ def _payout(stake_id: int, market: str, owner: bytes, amount: int, failed: int, 
 
 
 def is_missing(unpaid: int, indexed: int) -> bool:
-    """Return whether the contract owes more (`unpaid`) than the index shows at the same block."""
+    """Return whether the contract owes at least MIN_MISSING_UNITS more (`unpaid`) than the index shows at the same
+    block."""
     return unpaid - indexed >= MIN_MISSING_UNITS
 
 
 def unindexed_ids(
     index: int, stakes: int, chain: Counters, indexed: Counters | None, known_ids: Collection[int]
 ) -> list[int]:
-    """Return the ids of a market's stakes to read from the contract: all if the counters of contract and index differ,
-    otherwise those that are not in `known_ids`. `index` is the market's position in opening order, and `stakes` is how
-    many ids the market has assigned."""
+    """Return the ids of a market's stakes to read from the contract. These are all ids if the counters of the contract
+    and the index differ, otherwise the ids that are not in `known_ids`. `index` is the market's position in opening
+    order, and `stakes` is how many ids the market has assigned."""
     ids = [index << 32 | n for n in range(stakes)]
     return ids if chain != indexed else [each for each in ids if each not in known_ids]
 
@@ -131,7 +132,8 @@ async def _pay(run: JobRun, market_id: bytes, owed: list[Payout]) -> None:
 
 
 async def _pay_missing_from_index(run: JobRun, wallet: Contract, unpaid: int, indexed: int) -> None:
-    """If the contract owes more than the index shows at the same block, send the missing payouts by its views."""
+    """If the contract owes more than the index shows at the same block, read the missing payouts from the contract's
+    views and send them."""
     if await index_state(run.keeper.engine, run.chain.chain_id) != run.index:
         return  # it moved during the reads, and the next run is seconds away
     lost = unpaid - indexed if is_missing(unpaid, indexed) else 0
@@ -174,5 +176,5 @@ async def _pay_unindexed(run: JobRun, wallet: Contract, market_id: bytes, view: 
 
 
 async def _views(run: JobRun, calls: list[Call]) -> list[Any]:
-    """Read views at the indexed block. At that block the contract knows every market in the index."""
+    """Read views at the indexed block, because at that block the contract knows every market in the index."""
     return values(await run.chain.client.read_many(calls, run.indexed_block))

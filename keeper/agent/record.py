@@ -1,7 +1,7 @@
 """`agent-record`: records the pool-feed readings that decide markets, and enlarges the pools' observation rings.
 
-Anyone can record a reading while the pools still have its history. The oldest are recorded first, because pools drop
-the oldest history first.
+Anyone can record a reading while the pools still have the history for it. The oldest readings are recorded first,
+because pools drop the oldest history first.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ FRESH_SECONDS = 300
 
 @dataclass(frozen=True, slots=True)
 class RecordingState:
-    """A feed's recorded readings, and those that are needed. `recorded` has grid times from `oldest` on."""
+    """A feed's recorded readings, and those that its markets need. `recorded` has grid times from `oldest` on."""
 
     feed: PoolFeed
     oldest: int  # the first grid time that all its pools still have
@@ -186,7 +186,7 @@ def _readings_text(times: Sequence[int]) -> str:
 
 
 def _show_pools(feed: PoolFeed, measured: object) -> None:
-    """Set the gauges of each pool's liquidity and quiet time, as they would be measured for a reading now."""
+    """Set the gauges of each pool's liquidity and quiet time from measurements for a reading taken now."""
     if isinstance(measured, RpcError):
         return  # they do not have a whole window yet, or the node does not respond
     assert isinstance(measured, tuple)
@@ -196,7 +196,7 @@ def _show_pools(feed: PoolFeed, measured: object) -> None:
 
 
 def _needed_rings(run: JobRun, feeds: Iterable[PoolFeed]) -> list[tuple[PoolSource, int]]:
-    """Return the pools, each with the ring size at which an outage of the configured length loses no reading."""
+    """Return each pool with the ring size that it needs so that an outage of the configured length loses no reading."""
     outage = run.default(run.keeper.how.pool_outage_seconds, local=LOCAL_OUTAGE_SECONDS, live=OUTAGE_SECONDS)
     if outage == 0:
         return []

@@ -24,8 +24,8 @@ BY_FINDING = 0
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """The facts about an unsettled market at one block. `crossed`: whether a valid reading in the market's interval is
-    at or over the target."""
+    """The facts about an unsettled market at one block. `crossed` says whether a valid reading in the market's interval
+    is at or over the target."""
 
     terms: DecidingTerms
     is_open: bool  # according to the contract, not the index
@@ -40,8 +40,8 @@ class Facts:
 
 @dataclass(frozen=True, slots=True)
 class Settle:
-    """The call that ends a market, `resolveWith` or `voidWith`, with its rounds. A round is 0 if the contract finds it
-    itself, or if it does not matter."""
+    """The call that ends a market, `resolveWith` or `voidWith`, with its rounds. A round is 0 if the contract finds the
+    round itself, or if the round does not matter."""
 
     function: str
     end_round: int
@@ -102,7 +102,7 @@ def _too_early(terms: DecidingTerms, now: int) -> str:
 
 def claim(facts: Facts) -> str | None:
     """Return the evidence that a missing reading voids a market, or None if there is no such evidence. The evidence is
-    a text on which two reads must agree."""
+    a text. Two reads must return the same text."""
     end = facts.end
     if end is None or _unreadable(facts):
         return None
@@ -117,8 +117,8 @@ def claim(facts: Facts) -> str | None:
 
 
 def _unreadable(facts: Facts) -> bool:
-    """Return whether a reading could neither be read nor proven absent. A feed that returns no round proves that there
-    is none; a feed that does not respond proves nothing."""
+    """Return whether a reading could neither be read nor proven absent. A feed that returns no round proves that the
+    reading is absent; a feed that does not respond proves nothing."""
     proven = (RoundProblem.OK, RoundProblem.NO_ROUND)
     return any(each is not None and each.problem not in proven for each in (facts.end, facts.start))
 
@@ -175,7 +175,7 @@ def _resolver(run: JobRun) -> Contract:
 
 
 async def _due(run: JobRun) -> list[Any]:
-    """Return the unsettled markets past their end, in their early-resolvable interval, or on a condemned feed."""
+    """Return unsettled markets that are past their end, in their early-resolvable interval or on a condemned feed."""
     condemned = func.coalesce(FEEDS.condemned, False)
     early = MARKETS.early_resolvable & (MARKETS.early_from <= run.now)
     query = (
@@ -191,7 +191,7 @@ async def _due(run: JobRun) -> list[Any]:
 
 
 async def _due_at(run: JobRun, markets: list[Any]) -> list[int]:
-    """Return when each due market became due: when it could be settled, or when its feed was condemned."""
+    """Return when each due market became due. A market is due as soon as it can be settled or its feed is condemned."""
     condemned = {row.feed for row in markets if row.condemned and row.published}
     since = {feed: await run.claimed_since(f"agent:feed:{hex_of(feed)}", "condemned") for feed in condemned}
     due = []
@@ -226,8 +226,8 @@ def _crossing(run: JobRun, row: Any) -> Call:
 
 
 async def readings(client: ChainClient, row: Any, block: int) -> tuple[RoundReading, RoundReading | None]:
-    """Return the deciding reading at the end and, for a direction, at the start. Raise NotRecorded if one of them must
-    be recorded first."""
+    """Return the deciding reading at the end and, for a direction market, the one at the start. Raise NotRecorded if
+    one of them must be recorded first."""
     feed, of_pools = FeedReader(client, hex_of(row.feed), block), bool(row.step)
     end = await feed.deciding_reading(row.ends_at, row.max_age, of_pools=of_pools)
     if MarketKind(row.kind) is not MarketKind.DIRECTION:
@@ -236,7 +236,7 @@ async def readings(client: ChainClient, row: Any, block: int) -> tuple[RoundRead
 
 
 async def _agreement(run: JobRun, row: Any, facts: Facts) -> Facts:
-    """Add to the facts whether an earlier read and the other nodes agree that a reading is missing."""
+    """Return the facts, updated with whether an earlier read and the other nodes agree that a reading is missing."""
     what = claim(facts) if facts.is_open and not facts.crossed else None
     if what is None or not await run.is_confirmed(f"agent:stale:{hex_of(row.market_id)}", what):
         return facts

@@ -8,13 +8,13 @@ feed. All functions are pure.
     hour     up or down over each round (an hour unless set otherwise)
     quick    up or down over ten minutes, on local deployments only
 
-On a feed without a publisher, touch and far are settled as soon as a reading reaches their target. On a feed with one,
-the reading at their end decides.
+On a feed without a publisher, touch and far are settled as soon as a reading reaches their target. On a feed with a
+publisher, the reading at their end decides.
 
-Bets end a minute plus the feed's memory before the deciding measurement begins. Each market is a turn, defined by
-when its measurement begins. The turns of a series follow each other at a fixed period, and a market is listed while
-bets on the previous one are still open. A series has one market for each feed and turn: its slot. Values have 8
-decimals; times are Unix seconds, UTC.
+Betting ends a minute plus the feed's memory before the deciding measurement begins. Each market is a turn, defined by
+when its measurement begins. The turns of a series follow each other at a fixed period. A market is listed while
+betting on the previous one is still open. A slot is the place for the one market of a series, feed and turn. Values
+have 8 decimals; times are Unix seconds, UTC.
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ class Series(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Feed:
-    """A feed that the Safe allows. `key` is like `BNKR/market_cap`, `last` is its newest round, and `reserved` the sum
-    of its unsettled markets' pot caps."""
+    """A feed that the Safe allows. `key` is like `BNKR/market_cap`, `last` is the feed's newest round, and `reserved`
+    is the sum of its unsettled markets' pot caps."""
 
     key: str
     address: str
@@ -113,7 +113,7 @@ class Design:
 
 
 def open_turns(series: Series, feed: Feed, now: int, round_seconds: int = HOUR) -> list[Turn]:
-    """Return the turn that takes bets now and, if its bets end soon, the next turn."""
+    """Return the turn that is taking bets now and, if its betting ends soon, the next turn."""
     current = _turn(series, feed, now + MIN_OPEN_SECONDS, round_seconds)
     if current.closes_at - now > OVERLAP_SECONDS:
         return [current]
@@ -121,7 +121,7 @@ def open_turns(series: Series, feed: Feed, now: int, round_seconds: int = HOUR) 
 
 
 def _turn(series: Series, feed: Feed, moment: int, round_seconds: int) -> Turn:
-    """Return the first turn whose bets end at `moment` or later."""
+    """Return the first turn whose betting ends at `moment` or later."""
     ahead = MARGIN + feed.terms.memory
     begins_at = _begins(series, feed, moment + ahead, round_seconds)
     slot = Slot(series, feed.key, _ends(series, feed, begins_at, round_seconds))
@@ -129,7 +129,7 @@ def _turn(series: Series, feed: Feed, moment: int, round_seconds: int) -> Turn:
 
 
 def round_length(feed: Feed, seconds: int) -> int:
-    """Return the length of a feed's up/down round: the first multiple of `seconds` of at least twice the feed's
+    """Return the length of a feed's up/down round: the smallest multiple of `seconds` that is at least twice the feed's
     memory."""
     return boundary(max(seconds, 2 * feed.terms.memory), seconds)
 
@@ -149,8 +149,8 @@ def _begins(series: Series, feed: Feed, moment: int, round_seconds: int) -> int:
 
 
 def _ends(series: Series, feed: Feed, begins_at: int, round_seconds: int) -> int:
-    """Return when a turn's measurement ends. The measurement is longer than the time for which the turn takes bets, so
-    bets are open for at most half of a market's life."""
+    """Return when a turn's measurement ends. The measurement lasts longer than betting on the turn, so betting is open
+    for at most half of a market's life."""
     if series is Series.TOUCH:
         return begins_at + HOUR
     if series is Series.DAY:
@@ -167,7 +167,7 @@ def boundary(moment: int, period: int) -> int:
 
 
 def _month(moment: int, on: int) -> int:
-    """Return the first second of the month `on` months after that of `moment`."""
+    """Return the first second of the month that is `on` months after the month of `moment`."""
     when = datetime.fromtimestamp(moment, UTC)
     year, month = divmod(when.year * 12 + when.month - 1 + on, 12)
     return int(datetime(year, month + 1, 1, tzinfo=UTC).timestamp())
@@ -177,7 +177,7 @@ def _month(moment: int, on: int) -> int:
 
 
 def design_of(series: Series, feed: Feed, value: int, position: int) -> Design:
-    """Return the question of a series at the current value. A ladder's bounds vary with the feed's `position`."""
+    """Return the question of a series for the current value. A ladder's bounds vary with the feed's `position`."""
     early = feed.terms.step != 0 and not feed.terms.published
     match series:
         case Series.LADDER:
@@ -193,13 +193,13 @@ def design_of(series: Series, feed: Feed, value: int, position: int) -> Design:
 
 
 def ladder(value: int, buckets: int) -> tuple[int, ...]:
-    """Return a ladder's bounds: 6% apart around the value, rounded to three digits."""
+    """Return a ladder's bounds: 6% apart around the value, rounded to three significant digits."""
     count = buckets - 1
     return tuple(significant(value * (100 + 3 * (2 * k - (count - 1))) // 100, 3, up=False) for k in range(count))
 
 
 def significant(value: int, digits: int, *, up: bool) -> int:
-    """Round a value above 0 to this many leading digits: up if `up`, else to the nearest."""
+    """Round a positive value to this many significant digits: up if `up`, else to the nearest."""
     unit: int = 10 ** max(0, len(str(value)) - digits)
     return -(-value // unit) * unit if up else (value + unit // 2) // unit * unit
 
@@ -264,9 +264,9 @@ def weights_for(
 ) -> tuple[int, ...]:
     """Return integer weights within the limits. Their sum is exactly `outcomes * average`.
 
-    `value`, `target` and `bounds` are in the feed's units, and `seconds` is the time until the deciding end.
-    `early_seconds` is the time until an early-resolvable market's interval starts, or None if only the end counts. All
-    weights are equal if there is no value, or no time in which it could move.
+    `value`, `target` and `bounds` are in the feed's units, and `seconds` is the time until the market's end.
+    `early_seconds` is the time until an early-resolvable market's interval starts, or None if only the reading at the
+    end counts. All weights are equal if there is no value, or no time in which the value could move.
     """
     can_move = value > 0 and seconds > 0 and volatility > 0
     if kind is MarketKind.DIRECTION or not can_move:
@@ -290,8 +290,8 @@ def _probability_above(value: float, level: float, seconds: float, volatility: f
 
 
 def _touch_probability(value: float, level: float, seconds: float, volatility: float) -> float:
-    """Return the probability that the value reaches a level from now on, by the reflection principle. The value has no
-    drift, so its logarithm has a drift of -deviation**2 / 2."""
+    """Return the probability that the value reaches a level within `seconds`, by the reflection principle. The value
+    has no drift, so its logarithm has a drift of -deviation**2 / 2."""
     if value >= level:
         return 1.0
     if seconds <= 0:
@@ -317,8 +317,8 @@ def _touch_probability_between(value: float, level: float, begins: float, ends: 
 
 
 def _clamped(prior: Sequence[float], limits: WeightBounds) -> tuple[int, ...]:
-    """Return weights within the limits, in proportion to a prior. Each is rounded down; the units that remain go, one
-    each, to the heaviest outcomes below their limit."""
+    """Return weights within the limits, in proportion to a prior. Each weight is rounded down. The remaining units are
+    added one at a time to the heaviest outcomes that are below their limit."""
     outcomes, total = len(prior), len(prior) * limits.average
     if not limits.minimum <= limits.average <= limits.maximum:
         raise ValueError(f"an average of {limits.average} is not between {limits.minimum} and {limits.maximum}")

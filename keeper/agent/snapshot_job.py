@@ -1,5 +1,5 @@
-"""`agent-snapshot`: reads every source and posts the values on which the sources agree to the observation feeds. In
-doubt it posts nothing."""
+"""`agent-snapshot`: reads every source and posts the values on which the sources agree to the observation feeds. When
+in doubt, it posts nothing."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def payouts_due(holdings: Iterable[Holding], now: Moment) -> list[Payout]:
 
 def why_poke(market: VestedMarket, entered_at: int, now: Moment) -> str | None:
     """Return why a market's pending vintage should be finalized now, or None if it should not. `entered_at` is the time
-    of its last entry."""
+    of the market's last entry."""
     if market.vintage is None or market.settled or not finished(market, now):
         return None
     waited = now.timestamp - entered_at
@@ -64,7 +64,7 @@ def why_poke(market: VestedMarket, entered_at: int, now: Moment) -> str | None:
 
 
 def residue_due(market: VestedMarket) -> int:
-    """Return the rounding residue that may go to the treasury now: 0 until every winning position was paid."""
+    """Return the rounding residue that may go to the treasury now: 0 until every winning position has been paid."""
     if not market.settled or market.residue_claimed or market.unpaid_principal:
         return 0
     return residue(market) or 0
@@ -90,8 +90,8 @@ async def deliver(run: JobRun) -> None:
 
 
 async def _pay(run: JobRun, now: Moment) -> None:
-    """Send every payout that is due and may be sent now. Pages are read until enough such payouts are found, so that
-    positions without a payout, or with one that must wait, do not block those after them."""
+    """Send every payout that is due and may be sent now. Read pages of positions until enough such payouts are found.
+    Positions without a payout, or with a payout that must wait, then do not block the positions after them."""
     ready: list[Payout] = []
     owed_in_all: list[Payout] = []
     owing = [row.market_id for row in await run.rows(select(MARKETS.market_id).where(text(OWING)))]
@@ -110,8 +110,8 @@ async def _pay(run: JobRun, now: Moment) -> None:
 
 
 async def _holdings(run: JobRun, owing: Sequence[int], after: tuple[int, int]) -> list[Holding]:
-    """Return a page of the positions of these markets that may have a payout due, in the order of refusals and id.
-    `after` is the last position of the previous page."""
+    """Return a page of these markets' positions that may have a payout due, sorted by the number of refusals, then by
+    id. `after` has the refusals and id of the last position on the previous page."""
     place = tuple_(POSITIONS.failed_deliveries, POSITIONS.position_id)
     query = (
         select(POSITIONS.position_id)

@@ -1,6 +1,6 @@
 """`open`: lists each allowed ticker's daily and weekly market before the opening bell, as far as the opener's balance
-allows. `drill`: keeps short markets running on local deployments. `refund-drill`: lists a short market that will be
-void, on demand."""
+allows. `drill`: keeps short markets running on local deployments. `refund-drill`: on demand, lists a short market that
+is certain to be void."""
 
 from __future__ import annotations
 
@@ -130,8 +130,8 @@ def decide_openings(
 
 
 def opener_of(lanes: Sequence[str], named: str | None) -> str:
-    """Return the address that pays the seeds: that of the lane that the deployment file names, or else of the newest
-    lane. `lanes` is not empty and starts with the oldest."""
+    """Return the address that pays the seeds. This is the lane that the deployment file names or, if it names none of
+    these lanes, the newest lane. `lanes` is not empty and starts with the oldest."""
     of_file = [each for each in lanes if named is not None and each.lower() == named.lower()]
     return (of_file or lanes)[-1]
 
@@ -168,7 +168,8 @@ def drill_window(now: int) -> MarketWindow:
 def decide_drills(
     feeds: Sequence[FeedState], last_final: Mapping[str, int], last_opened: int | None, now: int
 ) -> tuple[Opening | None, list[Skipped]]:
-    """Return the next short market to open: on the ticker that has been without one for longest.
+    """Return the next short market to open, and the skipped tickers with the reasons. The market is on the ticker that
+    has been without a short market for longest.
 
     `last_final` has the latest close of a short market, by feed address in lower case; `last_opened` is when the newest
     one was listed.

@@ -15,7 +15,7 @@ LATE_SECONDS = 120
 
 
 async def move_prices(run: JobRun) -> None:
-    """Post each feed's next round. A feed gets only one round at a time, so that its round times never go back."""
+    """Post each feed's next round. A feed gets only one round at a time, so that its round times never go backwards."""
     feeds = run.chain.deployment.price_feeds
     contracts = [run.chain.at(feed.proxy, "LocalFeed") for feed in feeds]
     calls = [

@@ -1,5 +1,5 @@
-"""`resolve`: settles each market a minute after its close, as the resolver's preview says, or voids it on proof. It
-waits before voiding a market for a stale reading."""
+"""`resolve`: settles or voids each market from a minute after its close, as the resolver's preview says. It waits
+before voiding a market for a stale reading."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ own delay may be longer."""
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """The facts about an unsettled market at one block. A round is 0 if none is in effect. The round finder reports the
-    two problems."""
+    """The facts about an unsettled market at one block. A round is 0 if none is in effect. `strike_problem` and
+    `final_problem` come from the round finder."""
 
     market_id: int
     final_time: int
@@ -147,7 +147,8 @@ async def _facts(run: JobRun, due: list[Any]) -> list[Facts]:
 
 
 async def _agreement(run: JobRun, facts: Facts) -> Facts:
-    """Add to the facts whether an earlier read and the other nodes agree that a market's reading is stale."""
+    """Return the facts, updated with whether an earlier read and the other nodes agree that a market's reading is
+    stale."""
     if facts.status is not PreviewStatus.STALE or not facts.is_open:
         return facts
     what = f"STALE {facts.strike_round} {facts.final_round}"

@@ -1,7 +1,7 @@
-"""`witness`: records in the resolver the pauses and multipliers of the stocks of unsettled markets.
+"""`witness`: records pauses and multipliers in the resolver, for the stocks of unsettled markets.
 
-It records every pause when it begins, when it ends, and when it spans a strike or close, so no one can choose which
-pauses count.
+It records every pause when the pause begins, when it ends, and when it spans a strike or close. So no one can choose
+which pauses count.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ REPEAT_SECONDS: Final = 20 * 60
 
 @dataclass(frozen=True, slots=True)
 class StockState:
-    """A stock's current state, and the resolver's record of it. A stock whose pause cannot be read counts as paused; a
-    multiplier that cannot be read is None. `last_pause` is when a pause was last recorded, or 0."""
+    """A stock's current state, and the resolver's record of that stock. A stock whose pause cannot be read counts as
+    paused. A multiplier that cannot be read is None. `last_pause` is when a pause was last recorded, or 0."""
 
     paused: bool
     multiplier: int | None
@@ -37,8 +37,8 @@ class StockState:
 
 
 def why_witness(state: StockState, moments: Sequence[int], now: int) -> str | None:
-    """Return why the resolver must be called now, or None if it need not be. `moments` has the strikes and closes of
-    unsettled markets."""
+    """Return why the resolver must be called now, or None if it need not be. `moments` are the strike and close times
+    of unsettled markets."""
     if state.paused:
         if not state.last_pause or state.is_over:
             return "its oracle is paused"
