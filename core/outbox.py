@@ -323,8 +323,8 @@ PUBLISHER = "publisher"  # the key that may post observations
 
 
 class LaneStatus(StrEnum):
-    """The status of a lane: ready, or the reason why it signs nothing new. In every status the lane still tracks the
-    transactions that it has sent."""
+    """The status of a lane: ready, or why it does not sign new transactions. Whatever the status, the lane keeps
+    following the transactions it has sent."""
 
     STARTING = "starting"  # not yet compared with the chain
     READY = "ready"

@@ -35,11 +35,11 @@ TOO_MUCH = (RpcErrorKind.RANGE_TOO_WIDE, RpcErrorKind.TIMEOUT)
 
 @dataclass(slots=True)
 class Width:
-    """The width of the next page in blocks, and how many pages to fetch at once (`in_flight`). The width grows while
-    pages hold few logs, and shrinks when pages hold many logs or are refused.
+    """The width of the next page in blocks, and the number of pages to fetch at once (`in_flight`). Pages get wider
+    while they hold few logs. They get narrower when they hold many logs or the node refuses one.
 
-    `ceiling` is the widest page that the node is known to accept. A refusal may have been temporary, so each page as
-    wide as the ceiling raises the ceiling by an eighth, up to `widest`.
+    `ceiling` is the widest page that the node is known to accept. Because a refusal may have been temporary, each page
+    of that width raises the ceiling by an eighth, up to `widest`.
     """
 
     blocks: int = 64

@@ -57,7 +57,7 @@ async def append_events(
 
 
 async def _books(connection: Connection, ended: Sequence[ev.MarketDecided]) -> dict[bytes, list[Any]]:
-    """Return each settled market's stakes in the order of payment, excluding late payments."""
+    """Return the stakes of each settled market, sorted by payment time. Late payments are excluded."""
     books: dict[bytes, list[Any]] = {}
     rows = await rows_by_key(connection, STAKE, ("market_id",), [(each.market_id,) for each in ended])
     for row in sorted(rows, key=lambda row: row.ordinal):

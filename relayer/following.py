@@ -76,8 +76,8 @@ class Follower:
 
     @property
     def _is_idle(self) -> bool:
-        """Return whether nothing is in flight, and the node's counts were read recently and left nothing to repair. New
-        counts could only show that the key was used elsewhere, which can wait."""
+        """Return whether the lane has no work: nothing is in flight, and the node's counts were read recently and need
+        no repair. New counts would only reveal that the key was used elsewhere, and that can wait."""
         if self._transactions.unmined or self._in_order_at is None:
             return False
         return asyncio.get_running_loop().time() - self._in_order_at < IDLE_SECONDS

@@ -202,7 +202,7 @@ class KmsSigner(Signer):
             metrics.SIGNATURE_SECONDS.labels(self.label).observe(time.monotonic() - started)
 
     def fail(self, why: str) -> None:
-        """Refuse to sign until `watch` has seen the key sign again."""
+        """Refuse to sign until `watch` finds that the key works again."""
         if self.problem != why:
             log.error(why, action="relayer.signer_down", lane=self.label, key=self._key.name)
         self.problem = why

@@ -97,8 +97,8 @@ def lane_specs(keys: list[NamedKey], chain_ids: Mapping[str, int]) -> list[LaneS
 
 
 def check_separate_keys(specs: Sequence[LaneSpec], live: Collection[str]) -> None:
-    """Raise ConfigError if a key that sends users' bets on a live chain serves anything else. Users can make that lane
-    burn gas until its stop-loss stops the lane, and nothing else may stop with it."""
+    """Raise ConfigError if a key that sends users' bets on a live chain has any other job. Users can make that key's
+    lane burn gas until its stop-loss stops it. Nothing else should stop with it."""
     for spec in specs:
         if spec.chain in live and RELAY in spec.groups and len(spec.groups) > 1:
             others = " and ".join([RELAY, *(group for group in spec.groups if group != RELAY)])

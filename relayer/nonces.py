@@ -56,8 +56,8 @@ async def receipts_of_any(nodes: Sequence[ChainClient], transactions: Sequence[L
 
 
 async def receipts_of_blocks(client: ChainClient, used: Sequence[LaneTransaction]) -> dict[bytes, Receipt]:
-    """Return the receipts of the blocks that hold these transactions, by transaction hash. Return nothing unless very
-    many of the transactions are in few blocks. The transactions must be sorted by nonce."""
+    """Return the receipts of all blocks that contain these transactions, by transaction hash. Return no receipts if the
+    blocks hold fewer than MANY_IN_A_BLOCK of them on average. The transactions must be sorted by nonce."""
     if len(used) < MANY_IN_A_BLOCK:
         return {}
     ends = await receipts_of(client, [used[0], used[-1]])

@@ -132,7 +132,7 @@ class LaneQueries:
         return [_candidate_from(row) for row in rows]
 
     async def gas_of_the_hour(self) -> tuple[int, dict[PayerKind, int]]:
-        """Return this lane's gas cost of the last hour in wei, and the part spent on reverts, by kind of payer."""
+        """Return this lane's gas cost in the past hour, in wei, and the part that reverts cost, by kind of payer."""
         async with self._pool.connection() as connection:
             rows = await connection.fetch_all(
                 "SELECT outcome = 'reverted', payer IS NOT NULL, payer_code IS NOT NULL, coalesce(sum(fee_wei), 0) "
@@ -244,7 +244,7 @@ class Checked:
     out_of_funds: str | None = None
 
     def refuse(self, refusal: IntentRefusal) -> None:
-        """Add a refusal. The call of an intent that once had a nonce may fail only because it has already landed."""
+        """Add a refusal. If the intent once had a nonce, its call may fail only because it has already landed."""
         (self.doubted if refusal.candidate.had_nonce else self.refused).append(refusal)
 
 

@@ -164,8 +164,8 @@ def market_signals(markets: Sequence[ListedMarket], latest: Mapping[str, FeedRou
 
 
 def bullish_outcomes(market: ListedMarket, latest: FeedRound | None) -> tuple[int, ...] | None:
-    """Return `yes` or `up`, or a range's buckets entirely above the current value. Return None if that value is
-    unknown."""
+    """Return the outcomes that win if the value rises: `yes`, `up`, or the range buckets above the current value.
+    Return None if that value is unknown."""
     if market.kind is not MarketKind.RANGE:
         return (0,)
     return None if latest is None else tuple(range(bucket(market.spec.bounds, latest.value) + 1, len(market.outcomes)))

@@ -89,7 +89,8 @@ class Download:
 
 
 def _abort(request: web.Request, response: web.StreamResponse) -> web.StreamResponse:
-    """Close the connection before the file's last line is sent, so that no client takes the file for complete."""
+    """Close the connection before the last line of the file is sent. Otherwise clients would treat the file as
+    complete."""
     if request.transport is not None:
         request.transport.abort()
     return response

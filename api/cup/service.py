@@ -308,8 +308,7 @@ class CupService:
         return bodies.BetBody(meta=self.meta(), receipt=bodies.bet_receipt(placed))
 
     async def _unsigned_bet(self, wallet: str, request: requests.BetRequest) -> Problem:
-        """Return the error that shows the message to sign. The round and the time default to the live round and the
-        present."""
+        """Return the error that shows the message to sign. The round defaults to the live one, and the time to now."""
         round_no, issued_at = request.round_no, request.issued_at or iso_datetime(now_utc())
         if round_no is None:
             async with self._pool.connection() as connection:

@@ -235,8 +235,8 @@ def not_deployed() -> Problem:
 
 
 def already_booked(relayed: RelayedBet, tx: bytes, position: str | None) -> Problem:
-    """Refuse a bet whose bettor has already received its confirmation. The refusal must not look like a failure, or the
-    bettor would bet again."""
+    """Refuse a bet whose confirmation has already reached the bettor. If the refusal looked like a failure, the bettor
+    would bet again."""
     as_position = "" if position is None else f" as position {position}"
     return Problem(
         409,

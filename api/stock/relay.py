@@ -218,7 +218,8 @@ class RelaySubmission(Submission[RelayBody]):
         return None if snapshot is None else sources.oracle.halt_reason(snapshot.markets.get(market_id))
 
     async def _check_lanes(self) -> None:
-        """Refuse the bet if no lane would send it now, or if its wallet had too many bets returned."""
+        """Refuse the bet if no lane would send it now, or if the relayer recently returned too many of the wallet's
+        bets."""
         async with self._database(checks.relayer_unavailable) as connection:
             lanes = await report(connection, self._relay.chain_id, RELAY)
             returned = await bets.count_recent_returns(connection, self.key)

@@ -156,8 +156,8 @@ async def _place(
 
 @dataclass(slots=True)
 class _Wallet:
-    """A wallet's permission to trade, and its balance. The balance is None while another transaction has locked the
-    wallet."""
+    """A wallet's balance, and whether the wallet may trade. The balance is None while another transaction holds the
+    wallet's lock."""
 
     barred: bool
     balance_cents: int | None

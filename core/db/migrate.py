@@ -83,7 +83,7 @@ def check_schema(connection: Connection) -> None:
 
 
 async def check_fit(settings: Settings) -> None:
-    """Check at a daemon's start that the database is usable and has this code's schema."""
+    """Check that the database is usable and has the schema of this code."""
     url = settings.database_url.get_secret_value()
     await check_database(url, connect_timeout_seconds=settings.database_connect_timeout_seconds)
 

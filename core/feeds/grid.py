@@ -58,7 +58,7 @@ def grid_time(moment: int, step: int) -> int:
 
 
 def next_grid_time(moment: int, step: int) -> int:
-    """Return the first multiple of `step` at or after a moment."""
+    """Return the first multiple of `step` that is not before `moment`."""
     return -(-moment // step) * step
 
 

@@ -423,8 +423,9 @@ async def _readings(snapshot: Snapshot, after: Place | None) -> Place | None:
 
 
 async def _unrecorded_readings(snapshot: Snapshot, after: Place | None) -> Place | None:
-    """Look for readings that the tables lack: a pool feed's newest reading, those of the last day, and those that
-    decide markets. A feed does not count its readings, so there is no total to compare."""
+    """Look for readings that are missing from the tables: the newest reading of each pool feed, the readings of the
+    last day, and the readings that decide markets. A feed has no count of its readings, so there is no total to
+    compare."""
     chain_id, steps, now = snapshot.sources.chain_id, snapshot.sources.steps, snapshot.now.timestamp
     if not steps:
         return None

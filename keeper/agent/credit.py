@@ -52,8 +52,8 @@ _FROM, _TO, _VALUE, _AFTER, _BEFORE, _NONCE = range(6)
 
 @dataclass(frozen=True, slots=True)
 class ArrivedPayment:
-    """A payment to the settlement wallet by authorization: AuthorizationUsed and the Transfer right after it, in a
-    final block. `value` is in token units, `at` in Unix seconds."""
+    """A payment that reached the settlement wallet by authorization: the AuthorizationUsed log and the Transfer log
+    that follows it, both in a final block. `value` is in token units, `at` in Unix seconds."""
 
     wallet: bytes
     nonce: bytes

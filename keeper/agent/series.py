@@ -177,7 +177,7 @@ def _month(moment: int, on: int) -> int:
 
 
 def design_of(series: Series, feed: Feed, value: int, position: int) -> Design:
-    """Return the question of a series for the current value. A ladder's bounds vary with the feed's `position`."""
+    """Return the question that this series asks at the current value. A ladder's bounds also depend on `position`."""
     early = feed.terms.step != 0 and not feed.terms.published
     match series:
         case Series.LADDER:

@@ -109,7 +109,7 @@ def listed_key(feed: str, window: MarketWindow) -> ListedKey:
 def decide_openings(
     feeds: Sequence[FeedState], windows: Sequence[MarketWindow | Skipped], listed: Set[ListedKey]
 ) -> tuple[list[Opening], list[Skipped]]:
-    """Return the markets to open, earliest strike first, and the skipped ones with the reasons."""
+    """Return the markets to open, earliest strike first, and the skipped windows with their reasons."""
     openings: list[Opening] = []
     skipped: list[Skipped] = []
     for window in windows:

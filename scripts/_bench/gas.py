@@ -93,7 +93,7 @@ def _forge(tests: str, first_day: int, days: int) -> subprocess.CompletedProcess
 
 
 def write_artifacts() -> None:
-    """Write the deployed build as forge artifacts, where RecordedBuild.sol reads them."""
+    """Write the deployed build as forge artifacts for RecordedBuild.sol."""
     asyncio.run(build.compile_all())
     shutil.rmtree(BUILD, ignore_errors=True)
     BUILD.mkdir(parents=True)

@@ -83,7 +83,8 @@ def authorization_taken() -> Problem:
 
 
 def duplicate_in_flight(first: bytes) -> Problem:
-    """Refuse a bet while the same bet, with the hash `first`, is in flight under another key."""
+    """Refuse a bet because the same bet is already in flight under another key. `first` is the hash of that earlier
+    bet."""
     trade = hex_of(first)
     return _retry(
         "The same bet by this wallet is still settling under another idemKey.",
