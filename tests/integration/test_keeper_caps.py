@@ -166,4 +166,4 @@ async def caps(rig: Rig, caplog: pytest.LogCaptureFixture) -> list[str]:
     caplog.clear()
     report = await rig.run("agent-caps", **WATCHED)
     assert report.errors == []
-    return [each.getMessage() for each in caplog.records if f"listing on {KEY}: " in each.getMessage()]
+    return [each.getMessage() for each in caplog.records if f"listing on feed {KEY}: " in each.getMessage()]
